@@ -216,6 +216,21 @@ ways = [("man", "king"), ("woman", "sum")]
 gallery.show("parallelogram", visualize.vectors(royals, arrows=False, ways=ways, title="King − man + woman"))
 
 # %% [markdown]
+# ## Layers
+#
+# A small network as neurons, and arrays on their way through an encoder layer:
+
+# %%
+network = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 2))
+gallery.show("neurons", visualize.neurons(network, [1.0, -2.0, 0.5]))
+
+# %%
+with tt.record() as of_layer:
+    encoder(x)
+
+gallery.show("blocks", visualize.blocks(of_layer))
+
+# %% [markdown]
 # ## Computations
 #
 # What ran, drawn from the computation itself: [Drawing a graph](drawing-a-graph.md) has all options.

@@ -243,7 +243,7 @@ class Recording:
         if not self._in_module():
             for path, parameter in module.named_parameters():
                 node = self.node(parameter)
-                node.variable, node.owned = path, True
+                node.variable, node.owned, node.__dict__["module"] = path, True, name
                 if id(parameter._data) not in self.makers:
                     self._know(parameter._data, node)
             self.foreign = []
@@ -295,6 +295,13 @@ class Recording:
         node = self.node(tensor)
         if node.variable in ("", "input"):
             node.variable = name
+
+    def name_module(self, module: Any, name: str) -> None:
+        """Note the variable of an outermost module, which tells its parameters from those of another one."""
+        for path, parameter in module.named_parameters():
+            node = parameter._node or self.makers.get(id(parameter._data))
+            if node is not None and node.variable == path:  # else its module was called within another one
+                node.__dict__["module"] = name
 
     def node(self, tensor: Any) -> Node:
         """The node of a Tensor, even of one that needs no gradient."""

@@ -11,8 +11,8 @@ from tinytensor.machine.files import atomic_write
 from tinytensor.nn import visualize
 from tinytensor.nn.visualize.curves import WIDTH
 from tinytensor.nn.visualize.ramp import WEIGHTS
-from tinytensor.nn.visualize.svg import clean
 from tinytensor.pages.html_page import html_page, text_of
+from tinytensor.pages.svg import Picture, clean
 
 from ..sentence_attention import SentenceAttention
 from .run_folder import RunFolder, entries
@@ -98,7 +98,7 @@ def write_page(folder: Path, status: str, *, live: bool = False) -> Path:
     return path
 
 
-def _charts(folder: Path) -> list[visualize.svg.Picture]:
+def _charts(folder: Path) -> list[Picture]:
     """Charts of loss, accuracies, evaluations, gradient norms and learning rate, for those in the log."""
     steps, evaluations = entries(folder, "step"), entries(folder, "evaluation")
 
@@ -130,7 +130,7 @@ def _charts(folder: Path) -> list[visualize.svg.Picture]:
     return charts
 
 
-def _figure(chart: visualize.svg.Picture) -> str:
+def _figure(chart: Picture) -> str:
     wide = " wide" if chart.width > WIDTH else ""  # with names beside it
     return f'<figure class="scroll{wide}">{chart}</figure>'
 

@@ -10,6 +10,7 @@
 A notebook shows their results; `save` writes them. The same input gives the same bytes.
 """
 
+from .blocks import blocks, neurons
 from .curves import curves, learning_rate_schedule, loss_curve
 from .decoding import BeamNode, beam_tree, decoding_steps
 from .explorer import attention_explorer
@@ -35,6 +36,7 @@ __all__ = [
     "attention_steps",
     "attribution",
     "beam_tree",
+    "blocks",
     "curves",
     "decoding_steps",
     "head_scores",
@@ -43,6 +45,7 @@ __all__ = [
     "logit_lens",
     "loss_curve",
     "matrix",
+    "neurons",
     "positional_encoding",
     "recurrence",
     "vectors",

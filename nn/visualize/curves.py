@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ..optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
-from .svg import INK, MINUS, MUTED, RULE, SERIES, Element, Picture, text_width, titled
+from .svg import INK, MINUS, MUTED, RULE, SERIES, Element, Picture, linear_ticks, text_width, titled
 from .tokens import fitted, isolated
-from .weights import to_numpy
+from .weights import real, to_numpy
 
 WIDTH, HEIGHT = 720.0, 400.0
 LEFT, RIGHT, TOP, BOTTOM = 76.0, 20.0, 62.0, 52.0
@@ -207,8 +207,8 @@ def _read_curve(who: str, name: str, values: Any, x: Any = None, *, first: float
     """
     if isinstance(values, tuple) and len(values) == 2 and np.ndim(values[0]) == 1:
         x, values = values
-    y = _numbers(values)
-    steps = np.arange(first, y.size + first) if x is None else _numbers(x)
+    y = _numbers(who, name, values)
+    steps = np.arange(first, y.size + first) if x is None else _numbers(who, f"x of {name}", x)
     if y.ndim != 1 or steps.shape != y.shape or not y.size:
         raise ValueError(
             f"{who}: {name} has shape {y.shape} and its steps {steps.shape}; expected as many numbers as steps, at "
@@ -217,10 +217,10 @@ def _read_curve(who: str, name: str, values: Any, x: Any = None, *, first: float
     return steps, y
 
 
-def _numbers(values: Any) -> np.ndarray:
+def _numbers(who: str, name: str, values: Any) -> np.ndarray:
     if isinstance(values, (list, tuple)):
         values = [float(v) for v in values]  # losses of a training loop may be Tensors
-    return to_numpy(values).astype(np.float64)
+    return real(values, f"{who}: {name}")
 
 
 def _drawable(x: np.ndarray, y: np.ndarray, log_x: bool, log: bool) -> Curve:
@@ -359,16 +359,6 @@ def _thinned(x: np.ndarray, y: np.ndarray) -> Curve:
 
 
 # ---- round numbers
-
-
-def linear_ticks(low: float, high: float) -> list[float]:
-    """Four to nine round numbers from low to high."""
-    if high <= low:
-        return [low]
-    step = 10 ** math.floor(math.log10((high - low) / 4))
-    step *= next(m for m in (1, 2, 5, 10) if (high - low) / (m * step) <= 8)
-    digits = 12 - math.floor(math.log10(step))
-    return [round(i * step, digits) for i in range(math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9) + 1)]
 
 
 def _log_ticks(low: float, high: float) -> list[float]:

@@ -6,7 +6,20 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .svg import BOLD, INK, MINUS, MUTED, PANEL, RULE, SERIES, Element, Picture, text_width, titled
+from .svg import (
+    BOLD,
+    INK,
+    MINUS,
+    MUTED,
+    PANEL,
+    RULE,
+    SERIES,
+    Element,
+    Picture,
+    legend,
+    text_width,
+    titled,
+)
 from .tokens import isolated, label, visible
 
 NARROW, WIDE, APART, LINE = 150.0, 260.0, 14.0, 30.0  # the widths of a step and between steps, a candidate's height
@@ -168,10 +181,11 @@ def beam_tree(nodes: Sequence[BeamNode], *, title: str = "Beam search") -> Pictu
             drawing += _edge(node, (x - GAP, above + NODE / 2), (x, y + NODE / 2), look)
         boxes += _node(node, totals[i], i in result, x, y, width, look)
     bottom = 50 + ROW * (max(rows) + 1)
-    legend = _legend(bottom + 8)
+    looks = ((True, True, "the result"), (False, True, "ended, with its score"), (False, False, "given up"))
+    row, _ = legend(16, bottom + 20, [(_look(is_result, ended), text) for is_result, ended, text in looks])
     said = " ".join(isolated(visible(nodes[i].token)) for i in sorted(result)[1:])
     description = f"The result is {said}, with score {scores[winner]:.3f}; of {len(nodes) - 1} beginnings looked at."
-    return titled(max(lefts[-1] + widths[-1] + 16, 560), bottom + 30, title, description, [*drawing, *boxes, *legend])
+    return titled(max(lefts[-1] + widths[-1] + 16, 560), bottom + 30, title, description, [*drawing, *boxes, *row])
 
 
 def _check_tree(nodes: list[BeamNode]) -> None:
@@ -257,16 +271,3 @@ def _under(node: BeamNode, total: float) -> str:
         return ""
     score = "" if node.score is None else f", score {node.score:.3f}"
     return f"Σ {total:.2f}{score}".replace("-", MINUS)
-
-
-def _legend(y: float) -> list[Element]:
-    found, x = [], 16.0
-    for look, text in (
-        (_look(True, True), "the result"),
-        (_look(False, True), "ended, with its score"),
-        (_look(False, False), "given up"),
-    ):
-        found.append(Element("line", x1=x, x2=x + 28, y1=y + 8, y2=y + 8, **look))
-        found.append(Element("text", text, x=x + 36, y=y + 12, font_size=12, fill=MUTED))
-        x += 60 + text_width(text, 12)
-    return found

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..attention import MultiheadAttention
 from ..recording import AttentionCall, record_attention
-from .weights import choose, to_numpy
+from .weights import choose, real, to_numpy
 
 AGREEMENT = 1e-2  # tolerance between weights recorded in half precision and those computed here
 
@@ -104,10 +104,10 @@ def read_head(
         return replace(found, name=name)
     elif key is None or value is None:
         raise ValueError(f"{who}: give query, key and value, or one recorded call")
-    arrays = [to_numpy(a) for a in (query, key, value)]
+    arrays = [real(a, f"{who}: {n}") for n, a in (("query", query), ("key", key), ("value", value))]
     if arrays[0].ndim < 3:
         name = ""
-    q, k, v = (_one(who, a.astype(np.float64), head, sample, n) for a, n in zip(arrays, ("query", "key", "value")))
+    q, k, v = (_one(who, a, head, sample, n) for a, n in zip(arrays, ("query", "key", "value")))
     if q.shape[1] != k.shape[1] or len(k) != len(v):
         raise ValueError(
             f"{who}: query {q.shape} and key {k.shape} must have the same size, key and value {v.shape} the same length"
@@ -214,7 +214,7 @@ def read_projections(x: Any, weights: Any, head: int, sample: int) -> Projection
 
 def _sequence(x: Any, sample: int, batch_first: bool) -> np.ndarray:
     """One sample, (length, size)."""
-    array = to_numpy(x).astype(np.float64)
+    array = real(x, "attention_steps: x")
     if array.ndim == 3:
         array = array if batch_first else np.moveaxis(array, 1, 0)
         array = array[choose(sample, len(array), "sample")[0]]
@@ -229,7 +229,7 @@ def _matrices(weights: Any) -> list[np.ndarray]:
             f"attention_steps: weights is a {type(weights).__name__}; expected a MultiheadAttention or three matrices, "
             "W_Q, W_K and W_V"
         )
-    matrices = [to_numpy(w).astype(np.float64) for w in weights]
+    matrices = [real(w, f"attention_steps: W_{name}") for name, w in zip("QKV", weights)]
     for name, matrix in zip("QKV", matrices):
         if matrix.ndim != 2:
             raise ValueError(f"attention_steps: W_{name} has shape {matrix.shape}; expected (size, d_k)")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .svg import BOLD, INK, MUTED, PANEL, SERIES, Element, Picture, text_width, titled
+from .svg import BOLD, INK, MUTED, PANEL, SERIES, Element, Picture, legend, text_width, titled
 from .tokens import isolated, label, visible
 from .weights import choose, read_attention
 
@@ -55,14 +55,15 @@ def attention_lines(
     squares = min(SQUARE, 120 / len(chosen), step - 4)
     band = squares * len(chosen)
     left, right = (min(220.0, max(text_width(visible(t), size * BOLD) for t in tokens)) for tokens in (target, source))
-    legend = _legend(chosen)
+    colours = {head: SERIES[head % len(SERIES)] for head in chosen}
+    row, end = legend(MARGIN + 36, 46, [({"fill": colours[head]}, str(head)) for head in chosen])
     x_left = MARGIN + max(left, text_width("queries", 12)) + 8  # the left side of the queries' squares
     x_from = x_left + band
     x_to = x_from + MIDDLE
     x_right = x_to + band + 8
     apart = min(step * 0.75 / max(len(chosen) - 1, 1), 6.0)  # distance between lines of neighbouring heads
     thick = min(2.0, max(apart, 0.8)) if len(chosen) > 1 else 2.0
-    width = max(x_right + max(right, text_width("keys", 12)) + MARGIN, legend[1] + 2 * MARGIN)
+    width = max(x_right + max(right, text_width("keys", 12)) + MARGIN, end + MARGIN)
     height = TOP + longest * step + MARGIN
 
     def y(i: int) -> float:
@@ -70,7 +71,8 @@ def attention_lines(
 
     named = f"layer {at}" + (f" ({layers[at].name})" if layers[at].name else "")
     title = title or f"Attention, {named}{less}"
-    children = [legend[0]]
+    head_word = Element("text", "head", x=MARGIN, y=46, font_size=12, fill=MUTED)
+    children = [Element("g", head_word, *row, class_="legend")]
     heading = {"font_size": 12, "fill": MUTED, "y": TOP - 4}
     children.append(Element("text", "queries", x=x_left - 8, text_anchor="end", **heading))
     children.append(Element("text", "keys", x=x_right, **heading))
@@ -83,12 +85,12 @@ def attention_lines(
             for i in rows
             for j in np.flatnonzero(values[head, i] >= FAINT).tolist()
         ]
-        children.append(Element("g", *strands, stroke=_colour(head), class_="head"))
+        children.append(Element("g", *strands, stroke=colours[head], class_="head"))
     given = values[:, rows].max(axis=1)
     for k, head in enumerate(chosen):
         places: list[tuple[float | None, float, int]] = [(None, x_left, i) for i in rows]
         places += [(float(w), x_to, j) for j, w in enumerate(given[head]) if w >= FAINT]
-        group = Element("g", fill=_colour(head), class_="squares")
+        group = Element("g", fill=colours[head], class_="squares")
         for opacity, x, i in places:
             square = {"x": x + k * squares, "y": y(i) - squares / 2, "width": squares, "height": squares}
             group.children.append(Element("rect", fill_opacity=opacity, **square))
@@ -106,21 +108,6 @@ def attention_lines(
 def _strand(weight: float, thick: float, **ends: float) -> Element:
     """One line; `thick` is its width for a weight of 1."""
     return Element("line", stroke_opacity=weight, stroke_width=thick * (0.4 + 0.6 * weight), **ends)
-
-
-def _colour(head: int) -> Any:
-    return SERIES[head % len(SERIES)]
-
-
-def _legend(chosen: list[int]) -> tuple[Element, float]:
-    """A square and a number for each head, and the width of the legend."""
-    group = Element("g", Element("text", "head", x=MARGIN, y=46, fill=MUTED), font_size=12, class_="legend")
-    x = MARGIN + 36
-    for head in chosen:
-        group.children.append(Element("rect", x=x, y=36, width=11, height=11, fill=_colour(head)))
-        group.children.append(Element("text", str(head), x=x + 15, y=46, fill=INK))
-        x += 22 + text_width(str(head), 12)
-    return group, x - MARGIN
 
 
 def _describe(values: np.ndarray, chosen: list[int], rows: Any, source: list[str], target: list[str]) -> str:

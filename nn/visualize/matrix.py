@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ..positional import PositionalEncoding, sinusoidal_encoding
-from .ramp import SIGNED, frame, pixels, scale
+from .ramp import scale
 from .svg import INK, MUTED, Element, Picture, text_width, titled
 from .tiles import FONT, LINE, Scale, Tile, written
 from .tokens import check_tokens, isolated, visible
-from .weights import to_numpy
+from .weights import real
 
 MARGIN, GAP, TOP, WIDEST = 16.0, 28.0, 76.0, 960.0
 MOST_NUMBERS, MOST_COLUMNS = 150, 16
@@ -68,9 +68,9 @@ def matrix(
 def _read(values: Any) -> dict[str, np.ndarray]:
     """The matrices by name, each (rows, columns), float64."""
     if isinstance(values, Mapping):
-        named = {str(name): _numbers(item, str(name)) for name, item in values.items()}
+        named = {str(name): real(item, f"matrix: {name}") for name, item in values.items()}
     else:
-        array = _numbers(values, "values")
+        array = real(values, "matrix: values")
         named = {str(i): part for i, part in enumerate(array)} if array.ndim == 3 else {"values": array}
     named = {name: array[None] if array.ndim == 1 else array for name, array in named.items()}
     if not named:
@@ -82,13 +82,6 @@ def _read(values: Any) -> dict[str, np.ndarray]:
                 "or (matrix, rows, columns) for several"
             )
     return named
-
-
-def _numbers(values: Any, name: str) -> np.ndarray:
-    array = to_numpy(values)
-    if array.dtype.kind not in "fiub":
-        raise TypeError(f"matrix: {name} has dtype {array.dtype}; expected real numbers")
-    return array.astype(np.float64)
 
 
 def _tile(name: str, values: np.ndarray, colours: Scale, rows: Any, columns: Any, numbers: bool | None) -> Tile:
@@ -118,8 +111,6 @@ def _words(name: str, values: np.ndarray, several: bool) -> str:
 
 # ---- positional encodings
 
-BESIDE, ABOVE = 62.0, 84.0
-
 
 def positional_encoding(
     encoding: Any = 64, d_model: int = 128, *, length: int | None = None, title: str = "Positional encoding"
@@ -139,41 +130,22 @@ def positional_encoding(
         encoding = sinusoidal_encoding(encoding, d_model)
     elif isinstance(encoding, PositionalEncoding):
         encoding, length = encoding.encoding, 64 if length is None else length
-    values = to_numpy(encoding).astype(np.float64)[:length]
+    values = real(encoding, "positional_encoding: encoding", "numbers (length, d_model)")
+    values = values[:length] if values.ndim else values
     if values.ndim != 2 or not values.size or not np.isfinite(values).all():
         raise ValueError(f"positional_encoding: expected finite numbers (length, d_model), got shape {values.shape}")
     positions, size = values.shape
-    most = float(np.abs(values).max()) or 1.0
-    width, height = min(900.0, max(320.0, size * 6.0)), min(520.0, max(120.0, positions * 6.0))
-    box = (BESIDE, ABOVE, width, height)
-    children = [
-        scale(SIGNED, BESIDE, 36, 180, Scale(most, True).ticks(), MUTED),
-        *pixels((values / most + 1) / 2, None, SIGNED, box),
-        frame(*box),
-    ]
-    for i in _marks(positions):
-        y = ABOVE + (i + 0.5) * height / positions + 4
-        children.append(Element("text", str(i), x=BESIDE - 6, y=y, text_anchor="end", font_size=11, fill=MUTED))
-    for j in _marks(size):
-        x = BESIDE + (j + 0.5) * width / size
-        place = {"x": x, "y": ABOVE + height + 16, "text_anchor": "middle"}
-        children.append(Element("text", str(j), font_size=11, fill=MUTED, **place))
-    middle = ABOVE + height / 2
-    turn = f"rotate(-90 20 {middle:g})"
-    words = {"font_size": 12, "fill": INK, "text_anchor": "middle"}
-    children.append(Element("text", "position", x=20, y=middle, transform=turn, **words))
-    children.append(Element("text", "dimension", x=BESIDE + width / 2, y=ABOVE + height + 34, **words))
+    colours = Scale(float(np.abs(values).max()) or 1.0, True)
+    rows, columns = ([str(i) for i in range(count)] for count in values.shape)
+    tile = Tile(values, colours, False, rows, columns, room=900.0)
+    children, end = colours.legend(("", "value"), "rows are positions, columns are dimensions")
+    children.append(tile.draw(MARGIN + tile.left, TOP + tile.above))
     description = (
         f"{positions} positions (rows) of {size} dimensions (columns), values from {values.min():.3g} to "
         f"{values.max():.3g}."
     )
-    return titled(BESIDE + width + 24, ABOVE + height + 48, title, description, children)
-
-
-def _marks(count: int) -> list[int]:
-    """Up to nine round positions, from 0."""
-    step = next(s for s in (m * 10**e for e in range(9) for m in (1, 2, 5)) if count <= 9 * s)
-    return list(range(0, count, step))
+    width, height = max(tile.left + tile.width + tile.overhang, end), TOP + tile.above + tile.height + MARGIN
+    return titled(MARGIN + width + MARGIN, height, title, description, children)
 
 
 # ---- shares of tokens
@@ -195,14 +167,18 @@ def attribution(values: Any, tokens: Any, attention: Any = None, *, title: str =
         attention: (length,), the weights that one query gives to them; NaN for a token left out.
         title: a line above the picture.
 
-    Raises ValueError for tokens or weights of another length, and for values that are not finite.
+    Raises ValueError for tokens or weights of another length, and for values that are not finite; TypeError for a
+    recording in place of weights.
     """
-    shares = np.atleast_2d(to_numpy(values)).astype(np.float64)
-    weights = None if attention is None else np.atleast_2d(to_numpy(attention)).astype(np.float64)
+    one = "the weights of one query, (length,), such as call.weights[0, 2, -1] of a recorded call"
+    shares = np.atleast_2d(real(values, "attribution: values", "a number for each token"))
+    weights = None if attention is None else np.atleast_2d(real(attention, "attribution: attention", one))
     if shares.ndim != 2 or len(shares) != 1 or not shares.size or not np.isfinite(shares).all():
         raise ValueError(f"attribution: values have shape {shares.shape}; expected finite numbers, (length,)")
     if weights is not None and weights.shape != shares.shape:
-        raise ValueError(f"attribution: attention has shape {weights.shape}; expected {shares.shape}, as the values")
+        raise ValueError(
+            f"attribution: attention has shape {weights.shape}; expected {shares.shape}, as the values: {one}"
+        )
     texts = [visible(token) for token in check_tokens(tokens, "tokens", shares.size, "key")]
     colours, numbers = Scale(float(np.abs(shares).max()) or 1.0, True), written(shares)[0].tolist()
     children, _ = colours.legend(("lowers the output", "raises it"))

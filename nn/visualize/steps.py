@@ -116,7 +116,7 @@ def _write_projections(
     columns = _Columns(rows, max(len(rows), min(MOST_NUMBERS + 1, longest) + (projections.biases is not None)))
     size = projections.memory.shape[1]
     columns.begin("x", "of the query", max(DIGITS + 36, names))
-    columns.vector(projections.x[at], max(14, (names - DIGITS) / 2), "x")
+    columns.table(projections.x[at][:, None], max(14, (names - DIGITS) / 2), "x")
     columns.name_query(token)
     for i, (letter, matrix) in enumerate(zip("QKV", projections.weights)):
         if letter == "K":
@@ -126,7 +126,7 @@ def _write_projections(
         bias = None if projections.biases is None else projections.biases[i]
         shape = TIMES.join(map(str, matrix.shape)) + (", below it + b" if bias is not None else "")
         columns.begin(f"W^{letter}", shape, _breadth(matrix.shape[1]), joint="" if letter == "V" else "·")
-        columns.table(matrix, bias, f"w{letter.lower()}")
+        columns.table(matrix, 0, f"w{letter.lower()}", bias)
     return columns
 
 
@@ -142,24 +142,24 @@ def _write_out(
 
     room = 16 if before is None else 36  # for the longer formula
     columns.begin(q, "the query", max(DIGITS + room, names))
-    columns.vector(steps.query, max((room - 8) / 2, (names - DIGITS) / 2), "q")
+    columns.table(steps.query[:, None], max((room - 8) / 2, (names - DIGITS) / 2), "q")
     columns.name_query(token)
     columns.begin(k, "the keys", names + _breadth(d_k))
     columns.name_keys(source, names - 12)
     columns.matrix(inputs.key, names, "k")
     columns.begin("q · kⱼ", "scalar products", 96)
-    columns.numbers(steps.products, 70, "product")
+    columns.matrix(steps.products[:, None], 20, "product")
     columns.begin(*scaling(inputs.scale, d_k), 82)
-    columns.numbers(steps.scores, 64, "score")
+    columns.matrix(steps.scores[:, None], 14, "score")
     if inputs.masked:
         columns.begin("+ mask", f"{MINUS}∞ hides", 82)
-        columns.numbers(steps.masked, 64, "masked")
+        columns.matrix(steps.masked[:, None], 14, "masked")
     columns.begin("aⱼ = softmax", "adds up to 1" if steps.seen else "all is masked", 118)
     columns.bars(steps.weights)
     columns.begin(v, "the values", _breadth(d_v))
     columns.matrix(inputs.value, 0, "v")
     columns.begin("Σ aⱼ vⱼ", "weighted sum", max(DIGITS + 16, 80))
-    columns.vector(steps.result, 8, "result")
+    columns.table(steps.result[:, None], 8, "result")
     if left_out:
         rest = 1 - sum(steps.weights[j] for j in rows) if steps.seen else 0.0
         more = f"… and {left_out} more key{'s' * (left_out != 1)}, of weight {_short(max(rest, 0.0))} together"
@@ -204,33 +204,21 @@ class _Columns:
         elif x > MARGIN:
             self._draw("text", joint, x=x - GAP / 2, y=top + 75, text_anchor="middle", font_size=16, fill=INK)
 
-    def numbers(self, values: np.ndarray, at: float, class_: str) -> None:
-        """Draw one number for each key."""
-        for line, j in enumerate(self.rows):
-            self._number(values[j], self.left + at, line, class_)
-
-    def vector(self, values: np.ndarray, at: float, class_: str) -> None:
-        """Draw numbers downwards, with an ellipsis if some are left out."""
-        count = _shown(len(values))
-        for line, value in enumerate(values[:count]):
-            self._number(value, self.left + at + DIGITS, line, class_)
-        if len(values) > count:
-            self._draw("text", "⋮", x=self.left + at + DIGITS - 12, y=self._middle(count) + 4, fill=MUTED)
-
     def matrix(self, values: np.ndarray, at: float, class_: str) -> None:
         """Draw a row of numbers for each key, with an ellipsis if some are left out."""
         for line, j in enumerate(self.rows):
             self._row(values[j], self.left + at, line, class_)
 
-    def table(self, values: np.ndarray, bias: np.ndarray | None, class_: str) -> None:
+    def table(self, values: np.ndarray, at: float, class_: str, bias: np.ndarray | None = None) -> None:
         """Draw a matrix from its first row on, with ellipses; below it a bias, after a plus."""
+        left = self.left + at
         rows = _shown(len(values))
         lines = [*values[:rows], *([None] if rows < len(values) else []), *([bias] if bias is not None else [])]
         for line, numbers in enumerate(lines):
             if numbers is None:
-                self._draw("text", "⋮", x=self.left + DIGITS - 12, y=self._middle(line) + 4, fill=MUTED)
+                self._draw("text", "⋮", x=left + DIGITS - 12, y=self._middle(line) + 4, fill=MUTED)
                 continue
-            self._row(numbers, self.left, line, "bias" if numbers is bias else class_)
+            self._row(numbers, left, line, "bias" if numbers is bias else class_)
             if numbers is bias:
                 self._draw("text", "+", x=self.left + 4, y=self._middle(line) + 4, fill=MUTED)
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from .curves import linear_ticks, tick_text
-from .svg import BOLD, INK, MINUS, MUTED, RULE, SERIES, Colour, Element, Picture, text_width, titled
+from .curves import tick_text
+from .svg import BOLD, INK, MINUS, MUTED, RULE, SERIES, Colour, Element, Picture, linear_ticks, text_width, titled
 from .tokens import isolated, visible
-from .weights import to_numpy
+from .weights import real
 
 LEFT, TOP, MARGIN, WIDEST, HIGHEST = 56.0, 48.0, 24.0, 560.0, 460.0
 FONT, HEAD, ARC = 13.0, 10.0, 38.0
@@ -91,10 +91,10 @@ def _words(points: dict[str, Point], between: tuple[str, str] | None) -> str:
 
 
 def _read(values: Any) -> dict[str, Point]:
-    items = values.items() if isinstance(values, Mapping) else enumerate(to_numpy(values))
+    items = values.items() if isinstance(values, Mapping) else enumerate(real(values, "vectors: values"))
     points = {}
     for name, item in items:
-        pair = to_numpy(item).astype(np.float64)
+        pair = real(item, f"vectors: {name}", "two finite numbers")
         if pair.shape != (2,) or not np.isfinite(pair).all():
             raise ValueError(f"vectors: {name} has shape {pair.shape}, {pair}; expected two finite numbers")
         points[str(name)] = (float(pair[0]), float(pair[1]))

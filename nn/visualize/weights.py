@@ -105,6 +105,15 @@ def to_numpy(x: Any) -> np.ndarray:
         raise ValueError(f"expected an array of numbers, got nested lists of different lengths ({error})") from None
 
 
+def real(values: Any, what: str, expected: str = "real numbers") -> np.ndarray:
+    """Numbers of any library as float64. Raises TypeError, which says what was expected, for anything else."""
+    array = to_numpy(values)
+    if array.dtype.kind not in "fiub":
+        found = f"has type {type(values).__name__}" if array.dtype == object else f"has dtype {array.dtype}"
+        raise TypeError(f"{what} {found}; expected {expected}")
+    return array.astype(np.float64)
+
+
 def _items(weights: Any) -> list[Any]:
     """One item for each layer."""
     if isinstance(weights, AttentionCall):
@@ -137,27 +146,22 @@ def _depth(x: Any) -> int:
 
 
 def _layer(item: Any, sample: int, i: int) -> Layer:
+    what = f"attention weights: layer {i}"
     if isinstance(item, AttentionCall):
         at = choose(sample, len(item.weights), "sample")[0]
-        hidden = item.hidden
-        return Layer(_numbers(item.weights[at], i), None if hidden is None else hidden[at], item.path, item)
-    array = _numbers(to_numpy(item), i)
+        weights, hidden = real(item.weights[at], what, "numbers"), item.hidden
+        return Layer(weights, None if hidden is None else hidden[at], item.path, item)
+    array = real(item, what, "numbers")
     if array.ndim == 2:
         array = array[None]
     if array.ndim == 4:
         array = array[choose(sample, len(array), "sample")[0]]
     if array.ndim != 3 or 0 in array.shape:
         raise ValueError(
-            f"attention weights: layer {i} has shape {array.shape}; expected (head, target, source) or "
+            f"{what} has shape {array.shape}; expected (head, target, source) or "
             "(batch, head, target, source), with no axis empty"
         )
     return Layer(array)
-
-
-def _numbers(array: np.ndarray, i: int) -> np.ndarray:
-    if array.dtype.kind not in "fiu":
-        raise TypeError(f"attention weights: layer {i} has dtype {array.dtype}; expected numbers")
-    return array.astype(np.float64)
 
 
 def _check_rows(weights: np.ndarray, layer: int, *, windowed: bool) -> None:

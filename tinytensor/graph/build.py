@@ -332,6 +332,7 @@ class Builder:
                 mask, gradient, pattern, node.owned, few_numbers(self._as_seen(node)),
                 frozen=kind == "parameter" and isinstance(first, TracedNode),
                 gradient_of=of, same_as=same_as, read=getattr(node, "read", ""),
+                module=getattr(first, "module", ""),
             )
         )  # fmt: skip
         return value
@@ -380,7 +381,10 @@ class Builder:
                 params["key"] = tuple([np.empty(0) if has else part for part, has in zip(params["key"], named)])
             calls.append(Call(node.op, tuple(inputs), params, op.output, self._unwritten(node), op.origin or ""))
         rules = {place: rule for place, node in leaves.items() if (rule := getattr(node, "rule", None))}
-        names = {value.name: value.id for value in structure.values if value.maker is None and value.name}
+        names: dict[str, str] = {}
+        for value in structure.values:
+            if value.maker is None and value.name:
+                names[f"{value.module}.{value.name}" if value.name in names else value.name] = value.id
         arrays = {place: self._unwritten(node) for place, node in leaves.items()}
         return Program(tuple(calls), arrays, names, structure.outputs, rules=rules)
 

@@ -38,15 +38,6 @@ COLUMN = 900
 Notebooks and pages show this width at full size."""
 
 
-def _within(name: str, path: tuple[str, ...]) -> str:
-    """A parameter's name without the part that the box around it shows, wherever the recording began."""
-    for start in range(1, len(path)):
-        inner = ".".join([*path[start:], ""])
-        if name.startswith(inner) or f".{inner}" in name:
-            return name.partition(inner)[2]
-    return name
-
-
 def _is_chain(group: list[Op]) -> bool:
     """True if a vertex shows several ops that only move numbers."""
     return len(group) > 1 and all(op.name in MOVEMENT for op in group)
@@ -78,7 +69,6 @@ class Look:
         self.structure = structure = self.folded.whole
         self.shown = self.folded.structure
         self.plan = plan(self.folded, options, failed)
-        self.speaker = Speaker(structure)
         self.residuals = residuals(structure)
         self.scopes = {scope.id: scope for scope in (*structure.scopes, *self.shown.scopes)}  # shown ones override
         self.values = {value.id: value for value in structure.values}
@@ -99,6 +89,7 @@ class Look:
                 self.inside[place].append(op)
         index = Index(dataclasses.replace(self.shown, ops=tuple(self.plan.ops)))
         self.makers, self.readers = index.makers, index.readers
+        self.speaker = Speaker(structure, self._call_parameters())
         self.groups: dict[str, list[Op]] = {}  # by vertex
         for op in self.plan.ops:
             self.groups.setdefault(self.plan.drawn[op.id], []).append(op)
@@ -116,6 +107,35 @@ class Look:
             self.together.update(((op, i), count) for op, places in ends.together.items() for i in places)
             alike = [ops[0] for ops in ends.alike]
             self.together.update(((op.id, i), count) for op in alike for i, v in enumerate(op.inputs) if v is not None)
+
+    def _call_parameters(self) -> dict[str, str]:
+        """Names of parameters in formulas: the last part, or all of it if another one in the same box ends alike.
+
+        Outside of boxes, the second of a name gets that of its module as well.
+        """
+        names: dict[str | None, dict[str, str]] = {}  # by box
+        for value in [v for v in self.values.values() if v.kind == "parameter" and v.id in self.readers]:
+            box = self._common_box(value.id)
+            here = names.setdefault(box, {})
+            if box is None and value.name in here.values() and value.module:
+                value = self.values[value.id] = dataclasses.replace(value, name=f"{value.module}.{value.name}")
+            here[value.id] = self._within(value.name, box)
+        called: dict[str, str] = {}
+        for here in names.values():
+            ends = Counter(name.rpartition(".")[2] for name in here.values())
+            called.update((v, name) for v, name in here.items() if ends[name.rpartition(".")[2]] > 1)
+        columns = [column.values for folded in self.folded.folds for column in folded.run.columns.values()]
+        return {other: called[every[0]] for every in columns if every[0] in called for other in every} | called
+
+    def _within(self, name: str, box: str | None) -> str:
+        """A parameter's name without the part that the box around it shows, wherever the recording began."""
+        modules = [place for place in around(box, self.scopes) if self.scopes[place].kind not in ("formula", "stage")]
+        path = self.scopes[modules[0]].path if modules else ()
+        for start in range(1, len(path)):
+            inner = ".".join([*path[start:], ""])
+            if name.startswith(inner) or f".{inner}" in name:
+                return name.partition(inner)[2]
+        return name
 
     def picture(self, title: str | None = None, ran: int | None = None) -> Picture:
         """The picture; `ran` is how many ops ran, if the structure has formulas in place of some.
@@ -267,8 +287,10 @@ class Look:
         """The details of a vertex; if it shows several ops that differ in them, those of the first and the last."""
         if _is_chain(group):
             return self.speaker.chain(group)
-        if any(o.name == "subtract" for o in group[:-1]) and op.name == "exp":
-            return Words("", f"x {MINUS} max x")
+        shifts = [o for o in group if o.name == "subtract"]
+        if shifts and op.name == "exp":
+            of = self.speaker.symbol(shifts[0].inputs[0], shifts[0]) or self.speaker.unnamed(op)
+            return Words("", f"{of} {MINUS} max {of}")
         every = self._all_of([self.originals[op.id]])
         first, last = self.speaker.words(every[0]), self.speaker.words(every[-1])
         if first == last:
@@ -441,12 +463,8 @@ class Look:
         if value.id not in self.vertices:
             box = None if kind == "input" else self._common_box(value.id)
             name = value.name or (f"{value.mask} mask" if value.mask else self._role(value.id, reader) or kind)
-            if box is not None:
-                module = self.scopes[box]
-                while module.kind == "formula" and module.parent is not None:
-                    module = self.scopes[module.parent]
-                name = _within(name, module.path)
-            if kind == "input":
+            name = self._within(name, box)
+            if kind == "input" or (kind == "parameter" and box is None):
                 self.names[name] += 1
                 name += f" ({self.names[name]})" if self.names[name] > 1 else ""
             lines = (value.mask,) if value.mask not in name else ()
@@ -634,18 +652,8 @@ class Look:
             for v in self.vertices.values()
         }
         reach = dict(width)
-        ahead: dict[str, list[Edge]] = {}
-        waiting = dict.fromkeys(self.vertices, 0)
-        for edge in self.edges.values():
+        for edge in self.edges.values():  # in the order of computation
             if edge.kind in ("data", "residual"):
-                ahead.setdefault(edge.tail, []).append(edge)
-                waiting[edge.head] += 1
-        ready = [v for v, n in waiting.items() if not n]
-        while ready:
-            vertex = ready.pop()
-            for edge in ahead.get(vertex, ()):
-                reach[edge.head] = max(reach[edge.head], reach[vertex] + 7 * len(edge.label) + 40 + width[edge.head])
-                waiting[edge.head] -= 1
-                if not waiting[edge.head]:
-                    ready.append(edge.head)
+                further = reach[edge.tail] + 7 * len(edge.label) + 40 + width[edge.head]
+                reach[edge.head] = max(reach[edge.head], further)
         return max(reach.values(), default=0)

@@ -1,11 +1,12 @@
 """A page to explore a graph: modules open and close, each vertex shows its details.
 
 The page lays out what is open by dagre (MIT license, see `dagre.min.js`), the inside of each module on its own; this
-file writes the words and numbers, which are data of the graph. Loops stand in stages (`stages.py`).
+file writes the words and numbers, which are data of the graph. Loops stand in stages (`steps.with_pages`).
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from .label import SMALL, TITLE, lines_of, room
 from .options import Options
 from .picture import Box, Picture, Vertex
 from .short_text import bytes_text, count_text, escape, numbers_text, plural, seconds_text, shape_text
-from .stages import Stages
+from .steps import MOST, with_pages
 from .structure import Op, Value, around
 from .text import to_text
 from .words import typeset
@@ -56,8 +57,9 @@ class _Part(Index):
     """A picture with the structure behind it, and the parts of both by id."""
 
     def __init__(self, graph: Graph, options: dict[str, Any]) -> None:
+        self.graph, self.options = graph, Options(**options)
         self.picture = graph.picture(**options)
-        self.structure, builder = graph._build(Options(**options))
+        self.structure, builder = graph._build(self.options)
         super().__init__(self.structure)
         self.vertices = {vertex.id: vertex for vertex in self.picture.vertices}
         self.nodes: dict[str, Any] = builder.nodes
@@ -73,23 +75,15 @@ class _Data:
 
     def __init__(self, ran: _Part, drawn: _Part) -> None:
         self.ran, self.drawn = ran, drawn
-        self.picture = Stages(drawn.picture, drawn.structure).picture
-        vertices = {vertex.id: vertex for vertex in self.picture.vertices}
-        places: dict[str, Any] = drawn.scopes | {box.id: box for box in self.picture.boxes}
+        staged = with_pages(drawn.structure)
+        self.picture = _without_crowd(drawn.graph._picture(drawn.options, lambda _: staged))
+        scopes = {scope.id: scope for scope in staged.scopes}
         self.formulas = self._formulas()
         self.inside: dict[str, list[Op]] = {box.id: [] for box in self.picture.boxes}
         formulas = {op.id: formula for formula, op in self.formulas.items()}
-        drawn_as = {node: place for place, node in drawn.nodes.items()}
-        beside: dict[str | None, str | None] = {}  # the box of an op's reader, for what no vertex shows
-        for op in reversed(ran.structure.ops):
-            place = formulas.get(op.id)
-            if place is None:
-                own = drawn_as[ran.nodes[op.id]]
-                scope = drawn.ops[own].scope
-                if own in vertices:
-                    beside[scope] = vertices[own].box
-                place = beside.get(scope, scope)
-            for box in around(place, places):
+        drawn_in = {drawn.nodes[op.id]: op.scope for op in staged.ops}
+        for op in ran.structure.ops:
+            for box in around(formulas.get(op.id) or drawn_in[ran.nodes[op.id]], scopes):
                 if box in self.inside:
                     self.inside[box].append(op)
 
@@ -144,7 +138,7 @@ class _Data:
             "id": box.id,
             "parent": box.parent,
             "formula": fused is not None,
-            "long": box.id not in self.drawn.scopes,  # then it stays closed at first, as a picture folds it
+            "long": box.id.startswith("t"),  # then it stays closed at first, as a picture folds it
             "title": " · ".join(filter(None, (name, kind))),
             "path": ".".join(box.path),
             "note": note,
@@ -171,6 +165,19 @@ class _Data:
         lines = [[kind, TITLE], [" · ".join(filter(None, (name, note))), SMALL]]
         shown = {"lines": lines, "size": [0, 42], "words": ".".join(box.path)}
         return content | shown | {"rows": [row for row in rows if row[1]]}
+
+
+def _without_crowd(picture: Picture) -> Picture:
+    """The picture with inputs, results and what nothing reads in the box of their neighbours, if they are many."""
+    boxes = {vertex.id: vertex.box for vertex in picture.vertices}
+    crowd = {v.id for v in picture.vertices if v.box is None and v.kind in ("input", "output", "unread")}
+    near: dict[str, set[str | None]] = {place: set() for place in boxes}
+    for edge in picture.edges if len(crowd) > MOST // 3 else ():
+        near[edge.tail].add(boxes[edge.head])
+        near[edge.head].add(boxes[edge.tail])
+    only = {place: next(iter(near[place])) for place in crowd if len(near[place]) == 1}
+    vertices = [dataclasses.replace(v, box=only.get(v.id, v.box)) for v in picture.vertices]
+    return dataclasses.replace(picture, vertices=tuple(vertices))
 
 
 def _shown(vertex: Vertex, picture: Picture) -> dict[str, Any]:

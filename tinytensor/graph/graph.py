@@ -8,14 +8,14 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ..machine.files import atomic_write
 from ..node import Node
 from ..pages.html_page import save_page
-from ..pages.notebook import framed
+from ..pages.svg import framed
 from ..tensor import Tensor
 from .build import Builder, walk
 from .compose import Look
@@ -175,7 +175,9 @@ class Graph(Pictured):
 
         Raises ValueError for options that do not exist or do not fit.
         """
-        chosen = with_changes(self.options, options)
+        return self._picture(with_changes(self.options, options))
+
+    def _picture(self, chosen: Options, change: Callable[[Structure], Structure] = lambda x: x) -> Picture:
         structure, builder = self._build(chosen)
         if not structure.ops:
             raise ValueError("draw: nothing was computed within tt.record(); there is no graph to draw")
@@ -183,7 +185,7 @@ class Graph(Pictured):
             structure = measured_again(structure, builder.nodes, chosen.repeat)
         failed = next((place for place, node in builder.nodes.items() if node is self._failed), None)
         ran = len(main_ops(self.structure)) if chosen.formulas else None
-        return as_u(Look(structure, chosen, failed, self._misfits).picture(self.title, ran))
+        return as_u(Look(change(structure), chosen, failed, self._misfits).picture(self.title, ran))
 
     def check(self, **options: Any) -> Program:
         """Read the picture back into the computation that it shows, run that, and compare it with the recorded one.

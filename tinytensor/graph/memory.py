@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
 
+from ..pages.svg import INK, PAPER, RULE, SERIES, Element, Picture, linear_ticks, shorten, titled
 from .calls import Index
-from .charts import COLOURS, INK, PAPER, Chart, document, fitted, grouping, rule, text, ticks
-from .short_text import bytes_text, escape, plural, shape_text
+from .charts import Chart, grouping, rule, text
+from .short_text import bytes_text, plural, shape_text
 from .structure import Op, Structure
 
 VIEWS = frozenset({"reshape", "permute_dims", "matrix_transpose", "expand_dims", "squeeze", "broadcast_to", "flip"})
@@ -160,88 +161,64 @@ class Memory(Chart):
         what = array.name or (f"result of {self._index.path(maker)}" if maker is not None else "array")
         return f"{what}{shape}" + (f", kept by {where}" if array.kind == "kept" else "")
 
-    def to_svg(self) -> str:
+    def picture(self) -> Picture:
         """Areas by module, one on top of the other, with the peak marked."""
-        width, left, right, top, high = 900.0, 76.0, 16.0, 64.0, 280.0
-        marks = ticks(self.peak)
-        across = (width - left - right) / len(self.moments)
-        down = high / (marks[-1] or 1)
-        base = top + high
-        parts = []
-        for mark in marks:
-            parts.append(rule(left, base - mark * down, width - right, base - mark * down, "1 4"))
-            parts.append(text(left - 8, base - mark * down + 4, bytes_text(mark), anchor="end", grey=True))
-        floor = [0] * len(self.moments)
-        for i, (name, row) in enumerate(self.bands.items()):
-            ceiling = [a + b for a, b in zip(floor, row)]
-            outline = _outline(floor, ceiling, left, across, base, down)
-            words = f"{i + 1} {name}: at most {bytes_text(max(row))}"
-            parts.append(
-                f'<path {_fill(i, name)} d="{outline}" stroke="{PAPER}"><title>{escape(words)}</title></path>\n'
-            )
-            floor = ceiling
-        parts += self._numbers(left, across, base, down)
-        parts += self._axis(left, across, base, width - right)
-        parts += self._peak(left, across, top, base, width)
+        width, left, right, top, base = 900.0, 76.0, 884.0, 64.0, 344.0
+        marks = linear_ticks(0, self.peak)
+
+        def x(moment: float) -> float:
+            return left + moment * (right - left) / len(self.moments)
+
+        def y(count: float) -> float:
+            return base - count * (base - top) / (marks[-1] or 1)
+
+        parts = [line for mark in marks for line in (
+            rule(left, y(mark), right, y(mark), stroke=RULE), text(left - 8, y(mark) + 4, bytes_text(mark), "end"),
+        )]  # fmt: skip
+        floor, numbers, legend, said = [0] * len(self.moments), [], [], []
         rows = -(-len(self.bands) // 2)
         for i, (name, row) in enumerate(self.bands.items()):
-            x, y = 16 + 440 * (i // rows), base + 56 + 20 * (i % rows)
-            parts.append(f'<rect {_fill(i, name)} x="{x}" y="{y - 11}" width="14" height="14"/>\n')
-            parts.append(text(x + 22, y, fitted(f"{i + 1}  {name}, at most {bytes_text(max(row))}", 400, 12)))
+            fill, most = SERIES[7 if name == GRADIENTS else i], max(row)
+            said.append(f"{name}: at most {bytes_text(most)}")
+            ceiling = [a + b for a, b in zip(floor, row)]
+            area = {"d": _under(ceiling, x, y) + _under(floor, x, y), "fill": fill, "fill_rule": "evenodd"}
+            parts.append(Element("path", Element("title", f"{i + 1} {said[-1]}"), stroke=PAPER, **area))
+            highest = [at for at, n in enumerate(row) if n == most]
+            at = highest[len(highest) // 2]
+            if y(0) - y(most) >= 13:  # else there is no room for its number
+                look = {"fill": INK, "stroke": PAPER, "stroke_width": 3, "paint_order": "stroke", "font_weight": "bold"}
+                numbers.append(
+                    text(x(at + 0.5), y(floor[at] + most / 2) + 4, f"{i + 1}", "middle", pointer_events="none", **look)
+                )
+            across, down = 16 + 440 * (i // rows), base + 56 + 20 * (i % rows)
+            legend.append(Element("rect", x=across, y=down - 11, width=14, height=14, fill=fill))
+            legend.append(text(across + 22, down, shorten(f"{i + 1}  {said[-1]}", 400, 12), fill=INK))
+            floor = ceiling
+        forward = sum(not moment.backward for moment in self.moments)
+        axis = [rule(left, base, right, base)]
+        axis.append(text(x(forward / 2), base + 20, f"forward: {plural(forward, 'op')}", "middle"))
+        if forward < len(self.moments):
+            axis.append(rule(x(forward), top, x(forward), base + 26))
+            words = f"backward: {plural(len(self.moments) - forward, 'op')}"
+            axis.append(text(x((forward + len(self.moments)) / 2), base + 20, words, "middle"))
+        peak = x(self.peak_moment + 0.5)
+        anchor = "start" if peak < width / 3 else "end" if peak > width * 2 / 3 else "middle"
+        words = f"peak {bytes_text(self.peak)}, {self._when(self.peak_moment)}"
+        words = shorten(words, 2 * min(peak, width - peak) if anchor == "middle" else 560, 12)
+        axis += [rule(peak, top - 8, peak, y(self.peak)), text(peak, top - 12, words, anchor, fill=INK)]
         description = (
             f"{self._counts()}. At most {bytes_text(self.peak)}, {self._when(self.peak_moment)}. By module: "
-            + "; ".join(f"{name} at most {bytes_text(max(row))}" for name, row in self.bands.items())
+            + "; ".join(said)
         )
-        return document(width, base + 60 + 20 * rows, self.title, description, parts)
-
-    def _numbers(self, left: float, across: float, base: float, down: float) -> Iterable[str]:
-        """The number of each band at its highest point, if there is room."""
-        floor = [0] * len(self.moments)
-        for i, row in enumerate(self.bands.values()):
-            most = max(row)
-            places = [at for at, n in enumerate(row) if n == most]
-            at = places[len(places) // 2]
-            if most * down >= 13:
-                x, y = left + (at + 0.5) * across, base - (floor[at] + most / 2) * down + 4
-                place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="middle" font-weight="bold" pointer-events="none"'
-                look = f'class="ink halo" fill="{INK}" stroke="{PAPER}" stroke-width="3" paint-order="stroke"'
-                yield f"<text {place} {look}>{i + 1}</text>\n"
-            floor = [a + b for a, b in zip(floor, row)]
-
-    def _axis(self, left: float, across: float, base: float, right: float) -> Iterable[str]:
-        forward = sum(not moment.backward for moment in self.moments)
-        turn = left + forward * across
-        yield rule(left, base, right, base)
-        yield text((left + turn) / 2, base + 20, f"forward: {plural(forward, 'op')}", anchor="middle", grey=True)
-        if forward < len(self.moments):
-            yield rule(turn, base - 280, turn, base + 26)
-            words = f"backward: {plural(len(self.moments) - forward, 'op')}"
-            yield text((turn + right) / 2, base + 20, words, anchor="middle", grey=True)
-
-    def _peak(self, left: float, across: float, top: float, base: float, width: float) -> Iterable[str]:
-        x = left + (self.peak_moment + 0.5) * across
-        y = base - self.peak * (base - top) / (ticks(self.peak)[-1] or 1)
-        words = f"peak {bytes_text(self.peak)}, {self._when(self.peak_moment)}"
-        yield rule(x, top - 8, x, y)
-        anchor = "start" if x < width / 3 else "end" if x > width * 2 / 3 else "middle"
-        yield text(x, top - 12, fitted(words, 2 * min(x, width - x) if anchor == "middle" else 560, 12), anchor=anchor)
+        children = [*parts, *numbers, *axis, *legend]
+        return titled(width, base + 60 + 20 * rows, self.title, description, children)
 
 
-def _fill(band: int, name: str) -> str:
-    number = len(COLOURS) - 1 if name == GRADIENTS else band
-    return f'class="c{number} halo" fill="{COLOURS[number][0]}"'
-
-
-def _outline(floor: Sequence[int], ceiling: Sequence[int], left: float, across: float, base: float, down: float) -> str:
-    """The outline between two staircases; each step is as wide as a run of moments without a change."""
-    steps: list[str] = []
-    for row, forward in ((ceiling, True), (floor, False)):
-        levels = [(begin, n) for begin, n in enumerate(row) if not begin or row[begin - 1] != n]
-        ends = [begin for begin, _ in levels[1:]] + [len(row)]
-        for (begin, n), end in list(zip(levels, ends))[:: 1 if forward else -1]:
-            for at in (begin, end) if forward else (end, begin):
-                steps.append(f"{left + at * across:.1f} {base - n * down:.1f}")
-    return f"M{'L'.join(steps)}Z"
+def _under(row: Sequence[int], x: Callable[[float], float], y: Callable[[float], float]) -> str:
+    """The outline of the area under a staircase; each step is as wide as a run of moments without a change."""
+    begins = [at for at, n in enumerate(row) if not at or row[at - 1] != n]
+    steps = [f"V{y(row[at]):.1f}H{x(end):.1f}" for at, end in zip(begins, [*begins[1:], len(row)])]
+    return f"M{x(0):.1f} {y(0):.1f}{''.join(steps)}V{y(0):.1f}Z"
 
 
 # ---- what lives from when to when

@@ -13,7 +13,6 @@ from .fold import Folded
 from .guards import guards
 from .options import Options
 from .structure import Op, Scope, Structure, around
-from .words import is_turned_operand
 
 
 @dataclass(frozen=True)
@@ -82,13 +81,14 @@ def plan(folded: Folded, options: Options, to_see: str | None = None) -> Plan:
 
 
 def _turned(index: Index, drawn: dict[str, str], named: set[str]) -> set[str]:
-    """Transpositions without a name that only one op reads, a matrix product beside them."""
+    """Transpositions without a name that one place of a matrix product beside them reads alone."""
     return {
         op.id
         for op in index.ops.values()
-        if op.output not in named and drawn[op.id] == op.id and len(index.readers_of(op.output)) == 1
-        for reader in index.readers_of(op.output)
-        if is_turned_operand(op, reader) and reader.scope == op.scope and drawn[reader.id] == reader.id
+        if op.name == "matrix_transpose" and op.output not in named and len(index.readers.get(op.output, ())) == 1
+        for reader in index.readers[op.output]
+        if reader.name == "matmul" and reader.scope == op.scope
+        if drawn[op.id] == op.id and drawn[reader.id] == reader.id
     }
 
 

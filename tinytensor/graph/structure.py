@@ -38,6 +38,7 @@ class Value:
         frozen: True for a parameter that wants no gradient.
         read: for a result that Python read as numbers, the line that did.
         checksum: of a small constant or a mask: equal for equal numbers.
+        module: for a module's parameter, the variable that held the outermost module, or else its class.
     """
 
     id: str
@@ -57,6 +58,7 @@ class Value:
     same_as: str = ""
     read: str = ""
     checksum: str = ""
+    module: str = ""
 
 
 @dataclass(frozen=True)
@@ -184,11 +186,14 @@ class Structure:
         return _plain(dataclasses.asdict(self))
 
 
+HIDDEN = ("seconds", "exact", "during", "wants", "module")
+
+
 def _plain(value: Any) -> Any:
     if hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items() if key not in ("seconds", "exact", "during", "wants")}
+        return {key: _plain(item) for key, item in value.items() if key not in HIDDEN}
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from ..pages.svg import INK, Colour, Element, Picture, legend, linear_ticks, shorten, titled
 from .calls import Index
-from .charts import Chart, document, fitted, grouping, rule, text, ticks
+from .charts import Chart, grouping, rule, text
 from .dot import STYLES
-from .label import text_width
 from .picture import VertexKind
-from .short_text import escape, plural, seconds_text
+from .short_text import plural, seconds_text
 from .structure import Op, Structure, around
 
 NARROW = 0.5
@@ -124,39 +125,38 @@ class Timeline(Chart):
     def _share(self, seconds: float) -> str:
         return f"{seconds / self.seconds:.1%}".replace("%", " %") if self.seconds else ""
 
-    def to_svg(self) -> str:
+    def picture(self) -> Picture:
         """Bars over seconds: each module above its contents, the backward pass to the right of the forward pass."""
         width, left, top, row = 900.0, 16.0, 76.0, 22.0
         across = (width - 2 * left) / (self.seconds or 1.0)
         base = top + row * (1 + max(bar.depth for bar in self.bars))
-        parts, hidden = list(_legend(left, 48, bool(self.backward))), 0
+        kinds: list[tuple[VertexKind, str]] = [("module", "module"), ("op", "op"), ("gradient", "its gradient rules")]
+        entries = [(_look(kind), words) for kind, words in kinds[: 2 + bool(self.backward)]]
+        (parts, _), hidden = legend(left, 48, entries), 0
         for bar in self.bars:
             if bar.seconds * across < NARROW:
                 hidden += bar.kind == "op"
                 continue
             x, y, long = left + bar.begin * across, top + bar.depth * row, bar.seconds * across
-            words = f"{_words(bar)}: {seconds_text(bar.seconds)}, {self._share(bar.seconds)}"
+            told = Element("title", f"{_words(bar)}: {seconds_text(bar.seconds)}, {self._share(bar.seconds)}")
             kind: VertexKind = "module" if bar.kind != "op" else "gradient" if bar.backward else "op"
-            parts.append(
-                f'<rect {_fill(kind)} x="{x:.2f}" y="{y:.1f}" width="{long:.2f}" height="{row - 2:g}">'
-                f"<title>{escape(words)}</title></rect>\n"
-            )
-            name = fitted(bar.name, long - 6, 11) if long > 20 else ""
-            if name:
-                parts.append(text(x + 3, y + 14, name, size=11).replace("<text", '<text pointer-events="none"', 1))
+            parts.append(Element("rect", told, x=x, y=y, width=long, height=row - 2, **_look(kind)))
+            name = shorten(bar.name, long - 6, 11)
+            if len(name) > 1:
+                parts.append(text(x + 3, y + 14, name, font_size=11, fill=INK, pointer_events="none"))
         parts.append(rule(left, base + 4, width - left, base + 4))
-        for mark in ticks(self.seconds)[:-1]:
-            parts.append(rule(left + mark * across, base + 4, left + mark * across, base + 9))
-            words = seconds_text(mark) if mark else "0"
-            parts.append(text(left + mark * across, base + 24, words, anchor="middle" if mark else "start", grey=True))
+        for mark in linear_ticks(0, self.seconds)[:-1]:
+            at = left + mark * across
+            parts.append(rule(at, base + 4, at, base + 9))
+            parts.append(text(at, base + 24, seconds_text(mark) if mark else "0", "middle" if mark else "start"))
         if self.backward:
             turn = left + self.forward * across
             parts.append(rule(turn, top - 8, turn, base + 9))
         described = f"{self._passes()}. " + "; ".join(list(self._table(lambda bar: bar.name, 5)))
         if hidden:
-            parts.append(text(left, base + 46, f"{plural(hidden, 'op')} too short to be drawn", size=11, grey=True))
+            parts.append(text(left, base + 46, f"{plural(hidden, 'op')} too short to be drawn", font_size=11))
         title = f"{self.title}: {self._passes()}"
-        return document(width, base + (56 if hidden else 36), title, " ".join(described.split()), parts)
+        return titled(width, base + (56 if hidden else 36), title, " ".join(described.split()), parts)
 
 
 def _bars(runs: Sequence[tuple[Op, float]], index: Index, start: float, backward: bool) -> list[Bar]:
@@ -186,14 +186,6 @@ def _words(bar: Bar) -> str:
     return f"{'gradient of ' * bar.backward}{bar.path}{kind}"
 
 
-def _fill(kind: VertexKind) -> str:
-    _, _, fill, line, _, _ = STYLES[kind]
-    return f'class="{kind}" fill="{fill}" stroke="{line}"'
-
-
-def _legend(x: float, y: float, backward: bool) -> Iterator[str]:
-    entries: list[tuple[VertexKind, str]] = [("module", "module"), ("op", "op")]
-    for kind, words in [*entries, ("gradient", "its gradient rules")] if backward else entries:
-        yield f'<rect {_fill(kind)} x="{x:g}" y="{y - 10:g}" width="16" height="12"/>\n'
-        yield text(x + 22, y, words, grey=True)
-        x += 46 + text_width(words, 12)
+def _look(kind: VertexKind) -> dict[str, Any]:
+    _, _, fill, line, dark_fill, dark_line = STYLES[kind]
+    return {"fill": Colour(kind, fill, dark_fill), "stroke": Colour(kind, line, dark_line)}

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from .calls import Index
 from .cost import MOVEMENT
 from .guards import guards
 from .short_text import MINUS, TIMES, shape_text
-from .structure import Op, Scope, Structure
+from .structure import Op, Scope, Structure, around
 
 FAR = 12
 """How many ops back from a matrix product to look for the other one of attention."""
@@ -95,10 +95,16 @@ def readable(number: str) -> str:
 
 
 class Speaker(Index):
-    """Knows the names of the values in a computation, and finds the words for each op."""
+    """Knows the names of the values in a computation, and finds the words for each op.
 
-    def __init__(self, structure: Structure) -> None:
+    Args:
+        called: the names of some values in formulas; others have the last part of their own.
+    """
+
+    def __init__(self, structure: Structure, called: Mapping[str, str]) -> None:
         super().__init__(structure)
+        self.called = {value.id: value.name.rpartition(".")[2] for value in structure.values} | dict(called)
+        self.taken = frozenset(self.called.values())
         self.guarded = guards(structure)
         self.roles: dict[str, str] = {}  # names for the queries, keys and values of attention
         for op in structure.ops:
@@ -114,7 +120,7 @@ class Speaker(Index):
         form = FORMS.get(op.name, "")
         names = [self.symbol(v, op) or readable(numbers.get(word, "")) for word, v in zip(op.operands, op.inputs)]
         if len(op.inputs) - op.inputs.count(None) == 1:
-            names = [name or "x" for name in names]
+            names = [name or self.unnamed(op) for name in names]
         elif "_" in op.name:
             names = [name or OPERANDS.get(word, word) for name, word in zip(names, op.operands)]
         told = {"axis": "", **numbers, "dtype": self.values[op.output].dtype, "key": _key(op)[0]}
@@ -159,7 +165,7 @@ class Speaker(Index):
             inner = self.symbol(maker.inputs[0], maker)
             return f"{inner}ᵀ" if inner else ""
         given = self._given(value, reader.scope)
-        name = given or self.values[value].name.rpartition(".")[2] or self.roles.get(value, "")
+        name = given or self.called[value] or self.roles.get(value, "")
         if name or maker is None:
             return name if len(name) <= 12 else ""
         if maker.name in ("mean", "max", "min"):
@@ -177,15 +183,19 @@ class Speaker(Index):
             of = f"({inner} {self.words(added).title})" if inner else ""
         return f"√{of}" if of else ""
 
+    def unnamed(self, op: Op) -> str:
+        """The letter for an operand without a name: x, or another one if an array is called that."""
+        given = [word for word, _ in self._arguments(op.scope)]
+        return next((letter for letter in "xzuvwy" if letter not in self.taken and letter not in given), "·")
+
     def _given(self, value: str, place: str | None) -> str:
         """The name of a value in the formula around an op; "" if it is not an argument of it."""
-        scope: Scope | None = self.scopes.get(place or "")
-        while scope is not None and scope.kind != "formula":
-            scope = self.scopes.get(scope.parent or "")
-        for word, given in scope.arguments if scope is not None else ():
-            if given == value:
-                return PAPER.get(word, word)
-        return ""
+        return next((PAPER.get(word, word) for word, given in self._arguments(place) if given == value), "")
+
+    def _arguments(self, place: str | None) -> tuple[tuple[str, str], ...]:
+        """The arguments of the formula around an op."""
+        formulas = (scope for scope in around(place, self.scopes) if self.scopes[scope].kind == "formula")
+        return next((self.scopes[scope].arguments for scope in formulas), ())
 
     def _note_attention(self, product: Op) -> None:
         """Note Q, K and V of `softmax(Q Kᵀ ...) V`: one matrix product leads through a softmax to the next."""
@@ -223,11 +233,12 @@ class Speaker(Index):
         sign = SIGNS[op.name]
         left, right = op.inputs[0], op.inputs[1]
         if left == right and left is not None and op.name == "multiply":
-            return Words(f"{self.symbol(left, op) or 'x'}²", "")
+            return Words(f"{self.symbol(left, op) or self.unnamed(op)}²", "")
         if right is None or left is None:
             if right is None:
                 return self._by_number(op, sign, numbers.get("x2", ""), str(left))
-            return Words(f"{readable(numbers.get('x1', ''))} {sign} {self.symbol(right, op) or 'x'}", "")
+            of = self.symbol(right, op) or self.unnamed(op)
+            return Words(f"{readable(numbers.get('x1', ''))} {sign} {of}", "")
         a, b = self.symbol(left, op), self.symbol(right, op)
         if op.name == "add" and self.values[right].mask:
             return Words("mask", f"hidden + ({MINUS}∞)")
@@ -262,7 +273,8 @@ class Speaker(Index):
     def _say_pow(self, op: Op, numbers: dict[str, str]) -> Words:
         power = numbers.get("x2", "")
         whole = power.lstrip("-").isdigit()
-        return Words(f"{self.symbol(op.inputs[0], op) or 'x'}{power.translate(SUPERSCRIPTS)}" if whole else "", "")
+        of = self.symbol(op.inputs[0], op) or self.unnamed(op)
+        return Words(f"{of}{power.translate(SUPERSCRIPTS)}" if whole else "", "")
 
     # ---- masks, parts, sums of products
 
@@ -311,16 +323,16 @@ def _key(op: Op) -> tuple[str, str]:
     return INDEX.sub(lambda _: next(letters), key), ", ".join(map("{}: {}".format, "ijklmnop", told))
 
 
-def role(value: str, reader: Op, closed: Scope | None, around: Scope | None, taken: Collection[str]) -> str:
+def role(value: str, reader: Op, closed: Scope | None, holder: Scope | None, taken: Collection[str]) -> str:
     """The name of an array for the op that reads it, and none of those that are taken; "" if that says nothing.
 
     It is the array's name as an argument of the closed module that shows the op, or of the op. An embedding within a
-    module, `around`, that its model calls `positions` reads positions.
+    module, `holder`, that its model calls `positions` reads positions.
     """
     given = (*(closed.arguments if closed is not None else ()), *zip(reader.operands, reader.inputs))
     words = [word for word, v in given if v == value]
     found = [word for word in words if word.partition("[")[0] not in NO_ROLE and " " not in word]
-    module = around if reader.name == "embedding" else closed
+    module = holder if reader.name == "embedding" else closed
     if module is not None and module.parent is not None and module.kind not in ("stage", "formula"):
         parts = module.name.rstrip(".0123456789").rpartition(".")[2].split("_")
         own = "_".join(part for part in parts if not part.startswith("emb"))
@@ -328,11 +340,6 @@ def role(value: str, reader: Op, closed: Scope | None, around: Scope | None, tak
     found = [word for word in found if word]
     numbered = [f"{found[0]} {i}" for i in range(2, len(taken) + 3)] if found else [""]
     return next(name for name in (*found, *numbered) if name not in taken or not name)
-
-
-def is_turned_operand(op: Op, reader: Op) -> bool:
-    """True if an op only transposes one operand of a matrix product, which then shows it as Kᵀ."""
-    return op.name == "matrix_transpose" and reader.name == "matmul" and reader.inputs.count(op.output) == 1
 
 
 def _short(text: str) -> str:

@@ -1,47 +1,35 @@
 """Arrays that write down how they are computed: the parts of a printed program.
 
 To the ops and to the engine, `Traced` is the array type of one more backend, and `Namespace` its module. An
-operation on such an array becomes an expression in NumPy's own names. The array also holds a value, so that rules may
-ask for shapes and dtypes, and branch on numbers where these are known.
+operation on such an array becomes an expression in NumPy's own names. The array also holds what this gives, its value,
+so that rules may ask for shapes and dtypes, and branch on numbers where these are known.
 """
 
 from __future__ import annotations
 
+import ast
+import copy
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..backend import NAMESPACES
 from ..backend import numpy as backend
 
-COMPARISON, OR, XOR, AND, SHIFT, SUM, PRODUCT, UNARY, POWER, ATOM = range(1, 11)  # how tightly Python's syntax binds
-
-INFIX: dict[str, tuple[str, int, Callable[[Any, Any], Any]]] = {
-    "add": ("+", SUM, operator.add),
-    "subtract": ("-", SUM, operator.sub),
-    "multiply": ("*", PRODUCT, operator.mul),
-    "divide": ("/", PRODUCT, operator.truediv),
-    "floor_divide": ("//", PRODUCT, operator.floordiv),
-    "remainder": ("%", PRODUCT, operator.mod),
-    "matmul": ("@", PRODUCT, operator.matmul),
-    "pow": ("**", POWER, operator.pow),
-    "bitwise_and": ("&", AND, operator.and_),
-    "bitwise_or": ("|", OR, operator.or_),
-    "bitwise_xor": ("^", XOR, operator.xor),
-    "bitwise_left_shift": ("<<", SHIFT, operator.lshift),
-    "bitwise_right_shift": (">>", SHIFT, operator.rshift),
-    "equal": ("==", COMPARISON, operator.eq),
-    "not_equal": ("!=", COMPARISON, operator.ne),
-    "less": ("<", COMPARISON, operator.lt),
-    "less_equal": ("<=", COMPARISON, operator.le),
-    "greater": (">", COMPARISON, operator.gt),
-    "greater_equal": (">=", COMPARISON, operator.ge),
-}
+INFIX = {
+    "add": ("+", "add"), "subtract": ("-", "sub"), "multiply": ("*", "mul"), "divide": ("/", "truediv"),
+    "floor_divide": ("//", "floordiv"), "remainder": ("%", "mod"), "matmul": ("@", "matmul"), "pow": ("**", "pow"),
+    "bitwise_and": ("&", "and"), "bitwise_or": ("|", "or"), "bitwise_xor": ("^", "xor"),
+    "bitwise_left_shift": ("<<", "lshift"), "bitwise_right_shift": (">>", "rshift"), "equal": ("==", "eq"),
+    "not_equal": ("!=", "ne"), "less": ("<", "lt"), "less_equal": ("<=", "le"), "greater": (">", "gt"),
+    "greater_equal": (">=", "ge"),
+}  # fmt: skip
+"""Functions that Python has a sign for: the sign, and the name of its method."""
 
 HELPERS = {
     "erf": "from scipy.special import erf",
@@ -71,12 +59,11 @@ def argsort_descending(x, axis):
 }
 """The functions that NumPy lacks, by name: a program that uses one begins with its text."""
 
-
-class Operand(NamedTuple):
-    """A place in an expression's text for another array; one that binds less tightly than `binding` gets brackets."""
-
-    array: Traced
-    binding: int
+SPACE: dict[str, Any] = {"np": np, "erf": backend.erf, "special": backend.special}
+"""The names in an expression, besides its arrays."""
+for _helper in HELPERS.values():
+    if _helper.startswith("def"):
+        exec(_helper, SPACE)
 
 
 @dataclass(eq=False)
@@ -98,30 +85,30 @@ class Trace:
 
     def argument(self, value: Any, known: bool, hint: str) -> Traced:
         """An array that comes from outside."""
-        array = Traced(self, [], ATOM, value, known, ("argument",))
+        array = Traced(self, [], value, known, ("argument",))
         array.hint, array.pinned = hint, True
         self.arguments.append(array)
         return array
 
-    def write(self, value: Any, binding: int = 0) -> list[str | Operand]:
+    def write(self, value: Any) -> list[str | Traced]:
         """The text of a value, with places for the arrays in it."""
         if isinstance(value, Traced):
-            return [Operand(value, binding)]
+            return [value]
         if isinstance(value, np.ndarray):
             text = _literal(value)
-            return [text] if text else [Operand(self.argument(value, True, ""), ATOM)]
+            return [text] if text else [self.argument(value, True, "")]
         if isinstance(value, (tuple, list)):
             first, last = "()" if isinstance(value, tuple) else "[]"
-            parts: list[str | Operand] = [first]
+            parts: list[str | Traced] = [first]
             for item in value:
-                parts += [", "] * (len(parts) > 1) + self.write(item)
-            return [*parts, ",)" if isinstance(value, tuple) and len(value) == 1 else last]
+                parts += [*self.write(item), ", "]
+            return [*parts, last]
         text = _scalar(value)
-        return [f"({text})" if text.startswith("-") and binding > UNARY else text]
+        return [f"({text})" if text.startswith("-") else text]
 
-    def write_key(self, key: Any) -> list[str | Operand]:
+    def write_key(self, key: Any) -> list[str | Traced]:
         """The text of a key, for the square brackets behind an array."""
-        parts: list[str | Operand] = []
+        parts: list[str | Traced] = []
         for part in key if isinstance(key, tuple) else (key,):
             parts += [", "] * bool(parts)
             if isinstance(part, slice):
@@ -139,7 +126,6 @@ class Traced:
 
     Attributes:
         parts: the expression, text with places for other arrays.
-        binding: how tightly the expression binds.
         value: a NumPy array of its shape and dtype.
         known: True if these are the real numbers; else they are placeholders.
         form: the kind of expression and its operands, from which shorter ones can be made.
@@ -149,20 +135,13 @@ class Traced:
         gradient_of: the array whose gradient it is, or is a part of.
     """
 
-    __slots__ = (
-        "binding", "form", "gradient_of", "hint", "known", "parts", "pinned", "section", "trace", "value",
-    )  # fmt: skip
-
     __array_ufunc__ = None  # so that `ndarray * Traced` asks the Traced
     __hash__ = object.__hash__
     base = None
     flags = SimpleNamespace(c_contiguous=True)
 
-    def __init__(
-        self, trace: Trace, parts: list[str | Operand], binding: int, value: Any, known: bool, form: tuple[Any, ...]
-    ) -> None:
-        self.trace, self.parts, self.binding = trace, parts, binding
-        self.value, self.known, self.form = value, known, form
+    def __init__(self, trace: Trace, parts: list[str | Traced], value: Any, known: bool, form: tuple[Any, ...]) -> None:
+        self.trace, self.parts, self.value, self.known, self.form = trace, parts, value, known, form
         self.section = trace.sections[-1]
         self.section.arrays.append(self)
         self.pinned = False
@@ -171,7 +150,7 @@ class Traced:
 
     @property
     def operands(self) -> list[Traced]:
-        return [part.array for part in self.parts if isinstance(part, Operand)]
+        return [part for part in self.parts if isinstance(part, Traced)]
 
     shape: Any = property(operator.attrgetter("value.shape"))
     dtype: Any = property(operator.attrgetter("value.dtype"))
@@ -195,10 +174,7 @@ class Traced:
 
     def _number(self) -> Any:
         if not self.known:
-            raise RuntimeError(
-                "print_backward: an op decides by a number that the graph does not hold; give the Tensors that it was "
-                "computed from in names="
-            )
+            raise RuntimeError(f"print_backward: an op decides by a number that {UNKNOWN}")
         return self.value
 
     def __bool__(self) -> bool:
@@ -225,40 +201,36 @@ class Traced:
         dtype = np.dtype(dtype)
         if dtype == self.dtype:
             return alias(self)
-        return _express([Operand(self, ATOM), f".astype({_scalar(dtype)})"], ATOM, lambda x: x.astype(dtype), self)
+        return _express([self, f".astype({_scalar(dtype)})"])
 
     def reshape(self, *shape: Any) -> Traced:
         return _reshape(self, shape[0] if len(shape) == 1 else shape)
 
     def __getitem__(self, key: Any) -> Traced:
-        parts = [Operand(self, ATOM), "[", *self.trace.write_key(key), "]"]
-        return _express(parts, ATOM, operator.getitem, self, key)
+        return _express([self, "[", *self.trace.write_key(key), "]"])
 
     def __setitem__(self, key: Any, value: Any) -> None:
         raise TypeError("print_backward: an op writes into an array; its functions may only make new ones")
 
     def __neg__(self) -> Traced:
-        return _express(["-", Operand(self, UNARY)], UNARY, operator.neg, self)
+        return _express(["-", self])
 
     def __pos__(self) -> Traced:
         return alias(self)
 
     def __invert__(self) -> Traced:
-        return _express(["~", Operand(self, UNARY)], UNARY, operator.invert, self)
+        return _express(["~", self])
 
     def __abs__(self) -> Traced:
         return NAMESPACE.abs(self)
 
     def __iadd__(self, other: Any) -> Traced:
         """Add in place, as the engine adds the later gradients: this array becomes the sum."""
-        former = Traced.__new__(Traced)
-        for name in Traced.__slots__:
-            setattr(former, name, getattr(self, name))
+        former = copy.copy(self)
         arrays = former.section.arrays
         arrays[[a is self for a in arrays].index(True)] = former
         total = former + other
-        for name in Traced.__slots__:
-            setattr(self, name, getattr(total, name))
+        self.__dict__ = total.__dict__
         total.section.arrays[-1] = self
         return self
 
@@ -266,29 +238,17 @@ class Traced:
 def _infix(name: str, left: Any, right: Any) -> Any:
     if name == "pow" and type(right) is int and right == 1:
         return alias(left)
-    symbol, binding, compute = INFIX[name]
     array = left if isinstance(left, Traced) else right
     if type(right) is float and name in ("multiply", "divide") and left.form[0] == "expand" and not left.pinned:
         _, source, axes = left.form  # scaled before the axes come back, so that `broadcast_to` may leave them out
         return _expand(_infix(name, source, right), axes)
-    lower, upper = (POWER + 1, UNARY) if name == "pow" else (binding + (binding == COMPARISON), binding + 1)
-    parts = [*array.trace.write(left, lower), f" {symbol} ", *array.trace.write(right, upper)]
-    return _express(parts, binding, compute, left, right, form=(name, left, right))
+    parts = [*array.trace.write(left), f" {INFIX[name][0]} ", *array.trace.write(right)]
+    return _express(parts, (name, left, right))
 
 
-def _operators() -> None:
-    names = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "floor_divide": "floordiv",
-             "remainder": "mod", "matmul": "matmul", "pow": "pow", "bitwise_and": "and", "bitwise_or": "or",
-             "bitwise_xor": "xor", "bitwise_left_shift": "lshift", "bitwise_right_shift": "rshift"}  # fmt: skip
-    for name, method in names.items():
-        setattr(Traced, f"__{method}__", lambda self, other, name=name: _infix(name, self, other))
-        setattr(Traced, f"__r{method}__", lambda self, other, name=name: _infix(name, other, self))
-    for name, method in (("equal", "eq"), ("not_equal", "ne"), ("less", "lt"), ("less_equal", "le"),
-                         ("greater", "gt"), ("greater_equal", "ge")):  # fmt: skip
-        setattr(Traced, f"__{method}__", lambda self, other, name=name: _infix(name, self, other))
-
-
-_operators()
+for _name, (_, _method) in INFIX.items():
+    setattr(Traced, f"__{_method}__", lambda self, other, name=_name: _infix(name, self, other))
+    setattr(Traced, f"__r{_method}__", lambda self, other, name=_name: _infix(name, other, self))
 
 
 def _flat(value: Any) -> Iterator[Traced]:
@@ -299,52 +259,45 @@ def _flat(value: Any) -> Iterator[Traced]:
             yield from _flat(item)
 
 
-def _values(value: Any) -> Any:
-    if isinstance(value, Traced):
-        return value.value
-    return type(value)(_values(v) for v in value) if isinstance(value, (tuple, list)) else value
+UNKNOWN = "the graph does not hold; give the Tensors that it was computed from in names="
 
 
-def _express(
-    parts: list[str | Operand],
-    binding: int,
-    compute: Callable[..., Any],
-    *arguments: Any,
-    form: tuple[Any, ...] = ("other",),
-    **options: Any,
-) -> Any:
-    """A new array from its text and the function that computes it."""
-    arrays = list(_flat((arguments, tuple(options.values()))))
+def _express(parts: list[str | Traced], form: tuple[Any, ...] = ("other",)) -> Any:
+    """A new array from its text, with the value that this text gives."""
+    arrays = [part for part in parts if isinstance(part, Traced)]
+    values = {f"x{i}": part.value for i, part in enumerate(parts) if isinstance(part, Traced)}
     known = all(a.known for a in arrays)
     try:
         with np.errstate(all="ignore"):
-            value = compute(*_values(arguments), **{k: _values(v) for k, v in options.items()})
+            value = eval("".join(x if isinstance(x, str) else f"x{i}" for i, x in enumerate(parts)), SPACE, values)
     except np.linalg.LinAlgError as error:
         if known:
             raise
-        raise RuntimeError(
-            f"print_backward: an op needs numbers that the graph does not hold ({error}); give the Tensors that it "
-            "was computed from in names="
-        ) from error
+        raise RuntimeError(f"print_backward: an op needs numbers ({error}) that {UNKNOWN}") from error
     value = value if isinstance(value, tuple) else np.asarray(value)
-    return Traced(arrays[0].trace, parts, binding, value, known, form)
+    return Traced(arrays[0].trace, parts, value, known, form)
+
+
+def tidy(text: str) -> str:
+    """An expression without needless brackets."""
+    return ast.unparse(ast.parse(text, mode="eval"))
 
 
 def alias(x: Traced) -> Traced:
     """Another name for an array."""
-    return Traced(x.trace, [Operand(x, 0)], x.binding, x.value, x.known, ("alias", x))
+    return Traced(x.trace, [x], x.value, x.known, ("alias", x))
 
 
-def _call(text: str, compute: Callable[..., Any], *arguments: Any, form: tuple[Any, ...] = (), **options: Any) -> Any:
+def _call(text: str, *arguments: Any, form: tuple[Any, ...] = (), **options: Any) -> Any:
     """`text(arguments, options)`, without the options that are off."""
     trace = next(_flat((arguments, tuple(options.values())))).trace
-    parts: list[str | Operand] = [f"{text}("]
+    parts: list[str | Traced] = [f"{text}("]
     for value in arguments:
-        parts += [", "] * (len(parts) > 1) + trace.write(value)
+        parts += [*trace.write(value), ", "]
     for name, value in options.items():
         if value is not None and value is not False:
-            parts += [f", {name}=", *trace.write(value)]
-    return _express([*parts, ")"], ATOM, compute, *arguments, form=form or ("call", text), **options)
+            parts += [f"{name}=", *trace.write(value), ", "]
+    return _express([*parts, ")"], form or ("call", text.partition(".")[0]))
 
 
 # ---- the namespace
@@ -393,31 +346,27 @@ def _function(name: str, *arguments: Any, **options: Any) -> Any:
     if name in INFIX:
         return _infix(name, *arguments)
     if name.startswith("special."):
-        return _call(name, compute, *arguments, form=("call", "special"))
+        return _call(name, *arguments)
     try:
         same = operator.attrgetter(name)(np) is compute
     except AttributeError:
         same = False
     if not same or "out" in options:
         raise NotImplementedError(f"print_backward: xp.{name}{'(out=...)' * same} cannot be written as a NumPy program")
-    return _call(f"np.{name}", compute, *arguments, **options)
+    return _call(f"np.{name}", *arguments, **options)
 
 
 def _reduction(name: str, x: Traced, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
     axes = tuple(range(x.ndim)) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
     shown = None if axes == tuple(range(x.ndim)) else axes[0] if len(axes) == 1 else axes
     options = {"dtype": dtype} if dtype is not None and dtype != x.dtype else {}
-
-    def compute(x: Any, axis: Any, keepdims: Any, **options: Any) -> Any:
-        return getattr(backend, name)(x, axis=axes, keepdims=bool(keepdims), **options)
-
     form = ("reduction", name, x, axes, dtype) if keepdims else ("other",)
-    return _call(f"np.{name}", compute, x, axis=shown, **options, keepdims=keepdims or None, form=form)
+    return _call(f"np.{name}", x, axis=shown, **options, keepdims=keepdims, form=form)
 
 
 def _running(name: str, x: Traced, axis: int, dtype: Any = None) -> Any:
     options = {"dtype": dtype} if dtype is not None and dtype != x.dtype else {}
-    return _call(f"np.{name}", getattr(backend, name), x, axis=axis, **options)
+    return _call(f"np.{name}", x, axis=axis, **options)
 
 
 def _reshape(x: Traced, shape: Any) -> Any:
@@ -431,15 +380,14 @@ def _reshape(x: Traced, shape: Any) -> Any:
         if shape == tuple(n for i, n in enumerate(source.shape) if i not in axes):
             return _reduction(name, source, axes, dtype)
     text = ", ".join(map(str, shape)) or "()"
-    return _express([Operand(x, ATOM), f".reshape({text})"], ATOM, lambda x: x.reshape(shape), x)
+    return _express([x, f".reshape({text})"])
 
 
 def _expand(x: Traced, axes: tuple[int, ...]) -> Traced:
     ndim = x.ndim + len(axes)
     last = max(axes) + 1
     text = ", ".join("None" if i in axes else ":" for i in range(ndim)[:last])
-    form = ("expand", x, axes)
-    return _express([Operand(x, ATOM), f"[{text}]"], ATOM, lambda x: np.expand_dims(x, axes), x, form=form)
+    return _express([x, f"[{text}]"], ("expand", x, axes))
 
 
 def _expand_dims(x: Traced, axis: int = 0) -> Traced:
@@ -455,17 +403,16 @@ def _broadcast_to(x: Any, shape: Any) -> Any:
         return alias(x)
     if x.form[0] == "expand" and not x.pinned and x.form[2] == tuple(range(len(x.form[2]))):
         return _broadcast_to(x.form[1], shape)
-    return _call("np.broadcast_to", np.broadcast_to, x, shape)
+    return _call("np.broadcast_to", x, shape)
 
 
 def _matrix_transpose(x: Traced) -> Any:
-    text = ".T" if x.ndim == 2 else ".mT"
-    return _express([Operand(x, ATOM), text], ATOM, np.matrix_transpose, x, form=("transpose", x))
+    return _express([x, ".T" if x.ndim == 2 else ".mT"], ("transpose", x))
 
 
 def _squeeze(x: Traced, axis: Any) -> Any:
     axis = axis[0] if isinstance(axis, tuple) and len(axis) == 1 else axis
-    return _call("np.squeeze", np.squeeze, x, axis=axis)
+    return _call("np.squeeze", x, axis=axis)
 
 
 def _scatter(values: Any, key: Any, shape: Any) -> Any:
@@ -473,22 +420,20 @@ def _scatter(values: Any, key: Any, shape: Any) -> Any:
     text = trace.write(tuple(key) if len(key) != 1 else key[0])
     if any(isinstance(part, slice) for part in key):
         text = ["np.s_[", *trace.write_key(key), "]"]
-    parts = ["scatter(", *trace.write(values), ", ", *text, f", {tuple(shape)})"]
-    compute = partial(backend.scatter, shape=tuple(shape))
-    return _express(parts, ATOM, compute, values, tuple(key), form=("call", "scatter"))
+    return _express(["scatter(", *trace.write(values), ", ", *text, f", {tuple(shape)})"], ("call", "scatter"))
 
 
 def _index_set(x: Any, key: Any, values: Any, wins: Any = None) -> Any:
     trace = next(_flat((x, key, values))).trace
     text = ["np.s_[", *trace.write_key(key), "]"] if any(isinstance(part, slice) for part in key) else trace.write(key)
     parts = ["replace(", *trace.write(x), ", ", *text, ", ", *trace.write(values), ")"]
-    return _express(parts, ATOM, backend.index_set, x, tuple(key), values, form=("call", "replace"))
+    return _express(parts, ("call", "replace"))
 
 
 def _stable_argsort(x: Any, axis: int = -1, descending: bool = False) -> Any:
     if descending:
-        return _call("argsort_descending", partial(backend.stable_argsort, descending=True), x, axis)
-    return _call("np.argsort", np.argsort, x, axis=axis, stable=True)
+        return _call("argsort_descending", x, axis)
+    return _call("np.argsort", x, axis=axis, stable=True)
 
 
 SPELLINGS: dict[str, Callable[..., Any]] = {
@@ -498,23 +443,23 @@ SPELLINGS: dict[str, Callable[..., Any]] = {
     "astype": lambda x, dtype: x.astype(dtype),
     "bitwise_invert": operator.invert,
     "broadcast_to": _broadcast_to,
-    "conj": lambda x: _call("np.conj", np.conj, x) if x.dtype.kind == "c" else alias(x),
+    "conj": lambda x: _call("np.conj", x) if x.dtype.kind == "c" else alias(x),
     "contiguous": alias,
     "copy": alias,
-    "erf": partial(_call, "erf", backend.erf),
+    "erf": partial(_call, "erf"),
     "expand_dims": _expand_dims,
     "index_set": _index_set,
-    "linalg.svd": lambda x, full_matrices=True: _call("np.linalg.svd", np.linalg.svd, x, full_matrices),
+    "linalg.svd": lambda x, full_matrices=True: _call("np.linalg.svd", x, full_matrices),
     "matrix_transpose": _matrix_transpose,
     "negative": operator.neg,
-    "real": lambda x: _call("np.real", np.real, x) if x.dtype.kind == "c" else alias(x),
+    "real": lambda x: _call("np.real", x) if x.dtype.kind == "c" else alias(x),
     "reshape": _reshape,
-    "round": partial(_call, "np.rint", np.rint),
+    "round": partial(_call, "np.rint"),
     "row_dot": lambda a, b: _reduction("sum", a * b, -1 % a.ndim, keepdims=True),
     "row_max": lambda x: _reduction("max", x, -1 % x.ndim, keepdims=True),
     "row_sum": lambda x: _reduction("sum", x, -1 % x.ndim, keepdims=True),
     "scatter": _scatter,
-    "sigmoid": partial(_call, "sigmoid", backend.sigmoid),
+    "sigmoid": partial(_call, "sigmoid"),
     "squeeze": _squeeze,
     "stable_argsort": _stable_argsort,
 }

@@ -30,7 +30,7 @@ from ..machine.files import atomic_write
 from ..modes import state
 from ..node import Node
 from ..tensor import Tensor, wrap
-from .expressions import HELPERS, NAMESPACE, SMALL, Section, Trace, Traced, alias, write_array
+from .expressions import HELPERS, NAMESPACE, SMALL, Section, Trace, Traced, alias, tidy, write_array
 
 FUNCTION = "forward_and_backward"
 
@@ -447,12 +447,9 @@ class Writer:
         for part in array.parts:
             if isinstance(part, str):
                 parts.append(part)
-            elif part.array in self._names:
-                parts.append(self._names[part.array])
             else:
-                text = self._texts[part.array]
-                parts.append(f"({text})" if _binding(part.array) < part.binding else text)
-        return "".join(parts)
+                parts.append(self._names.get(part) or f"({self._texts[part]})")
+        return tidy("".join(parts))
 
     def _gradient_name(self, array: Traced) -> None:
         """Name a gradient after its array; the parts of a sum get one name."""
@@ -473,9 +470,3 @@ class Writer:
             found = f"{name}{next(numbers)}" if numbered else f"{name}_{next(numbers)}"
         self._taken.add(found)
         return found
-
-
-def _binding(array: Traced) -> int:
-    while array.form[0] == "alias":
-        array = array.form[1]
-    return array.binding

@@ -48,6 +48,8 @@ class record(Mode):
             recording.hold(value)
             if isinstance(value, Tensor):
                 recording.name(value, name)
+            if hasattr(value, "named_parameters") and not isinstance(value, type):
+                recording.name_module(value, name)
         if sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
             variables.clear()  # a copy that the function would hold until it returns, and with it what it computed
         if state.recording is not None:

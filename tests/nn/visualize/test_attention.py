@@ -283,6 +283,33 @@ def test_attribution_that_does_not_fit(arguments, told):
         visualize.attribution(*arguments)
 
 
+def test_attribution_says_which_weights_of_a_recording_it_takes():
+    layer = nn.MultiheadAttention(4, 2, batch_first=True)
+    x = tt.ones((1, 3, 4))
+    with nn.record_attention() as recording:
+        layer(x, x, x)
+    words = ["a", "b", "c"]
+    told = r"expected .*weights of one query, \(length,\), such as call\.weights\[0, 2, -1\]"
+    for given, found in ((recording, "has type record_attention"), (recording.layers, "has type list")):
+        with pytest.raises(TypeError, match=f"attribution: attention {found}; {told}"):
+            visualize.attribution([1.0, 2.0, 3.0], words, given)
+    with pytest.raises(TypeError, match="attribution: attention has type AttentionCall; expected"):
+        visualize.attribution([1.0, 2.0, 3.0], words, recording.layers[0])
+    with pytest.raises(ValueError, match=rf"attention has shape \(1, 2, 3, 3\); {told}"):
+        visualize.attribution([1.0, 2.0, 3.0], words, recording.layers[0].weights)
+    visualize.attribution([1.0, 2.0, 3.0], words, recording.layers[0].weights[0, 1, -1])
+
+
+@pytest.mark.parametrize("draw", [
+    lambda other: visualize.matrix(other), lambda other: visualize.positional_encoding(other),
+    lambda other: visualize.vectors({"a": other}), lambda other: visualize.curves({"a": other}),
+    lambda other: visualize.attention_steps(other, [[1.0]], [[1.0]]), lambda other: visualize.attribution(other, ["a"]),
+])  # fmt: skip
+def test_what_is_no_numbers_is_named(draw):
+    with pytest.raises(TypeError, match=": .* has type Linear; expected"):
+        draw(nn.Linear(1, 1))
+
+
 # ---- steps
 
 

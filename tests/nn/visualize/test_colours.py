@@ -7,7 +7,8 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from tinytensor.graph import charts, dot, heat, marks
+import tinytensor as tt
+from tinytensor.graph import dot, heat, marks
 from tinytensor.graph.svg import _dark_mode
 from tinytensor.nn.visualize.masks import PADDING, PADDING_STROKE
 from tinytensor.nn.visualize.ramp import HIDDEN, SIGNED, STROKE, TO_LAB, TO_LMS, WEIGHTS, ink_on
@@ -58,10 +59,10 @@ def test_text_in_graphs_can_be_read():
     check([(dot.INK, mark.fill) for mark in marks.MARKS.values()], TEXT)
     check([(DARK_TEXT, mark.dark_fill) for mark in marks.MARKS.values()], TEXT)
     check([(dot.GREY, paper) for paper in ("#ffffff", dot.PALE)], TEXT)
-    check([(charts.DARK_GREY, paper) for paper in (DARK_PAPER, DARK_PANEL)], TEXT)
+    check([(MUTED.dark, paper) for paper in (DARK_PAPER, DARK_PANEL)], TEXT)
     rules = _dark_mode(True)
     assert f"text {{ fill: {DARK_TEXT} }}" in rules
-    assert f".edge text {{ fill: {charts.DARK_GREY} }}" in rules
+    assert f".edge text {{ fill: {MUTED.dark} }}" in rules
     failed = re.search(r"failed > path \{ fill: (#\w+)", rules)
     check([(DARK_TEXT, failed[1])], TEXT)
 
@@ -96,9 +97,25 @@ def test_text_and_lines_of_pictures_of_attention_are_seen():
         check([(getattr(ink_on(colour), side), getattr(colour, side)) for colour in steps], TEXT)
 
 
-def test_areas_and_lines_of_charts_are_seen():
-    check([(light, charts.PAPER) for light, _ in charts.COLOURS], LINE)
-    check([(dark, charts.DARK_PAPER) for _, dark in charts.COLOURS], LINE)
+def fills(picture, tag):
+    """The colours of a picture's elements with this tag: for light backgrounds, and for dark ones."""
+    found = [child.attributes["fill"] for child in picture.children if child.tag == tag]
+    return [(fill.light, fill.dark) for fill in found]
+
+
+@pytest.fixture
+def memory():
+    x = tt.ones((4, 4)).requires_grad_()
+    with tt.record() as graph:
+        tt.square(tt.exp(x)).sum()
+    return graph.memory().picture()
+
+
+def test_areas_and_lines_of_charts_are_seen(memory):
+    areas = fills(memory, "path")
+    assert areas
+    check([(light, PAPER.light) for light, _ in areas], LINE)
+    check([(dark, PAPER.dark) for _, dark in areas], LINE)
 
 
 SHARED = ("tinytensor.pages", "page.css")
@@ -133,8 +150,8 @@ def test_the_colour_blind_tell_series_apart(colours, eyes):
     assert min(np.linalg.norm(one - other) for one, other in itertools.combinations(places, 2)) > 0.04
 
 
-def test_charts_of_graphs_have_the_colours_of_other_charts():
-    assert list(charts.COLOURS) == [(c.light, c.dark) for c in SERIES[: len(charts.COLOURS)]]
+def test_charts_of_graphs_have_the_colours_of_other_charts(memory):
+    assert fills(memory, "path") == [(c.light, c.dark) for c in (SERIES[0], SERIES[7])]  # gradients have the eighth
 
 
 @pytest.mark.parametrize("eyes", [*EYES, "grey"])

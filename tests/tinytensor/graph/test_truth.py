@@ -307,6 +307,7 @@ def layers_to_draw(draw):
     }  # fmt: skip
     return {
         nn.Linear: lambda: nn.Linear(4, 4, bias=either()),
+        nn.LoRA: lambda: nn.LoRA(nn.Linear(4, 4), 2),
         "the same Linear again": lambda: linear,
         nn.LayerNorm: lambda: nn.LayerNorm(4),
         "a block with its norms before": lambda: Block(4),

@@ -43,13 +43,72 @@ class Features(nn.Module):
 @pytest.mark.parametrize("depth", [0, 1, 2, 4])
 def test_each_input_of_an_encoder_has_a_name_of_its_own(depth):
     model = models.Encoder(99, d_model=16, num_heads=2, num_layers=1)
-    assert inputs(model, tt.asarray([[5, 6, 7]]), depth=depth) == ["positions", "ids", "segments"]
+    assert inputs(model, tt.asarray([[5, 6, 7]]), depth=depth) == ["ids", "positions", "segments"]
     model = models.LanguageModel(50, d_model=16, num_heads=2, num_layers=1)
     assert inputs(model, tt.asarray([[5, 6, 7]]), depth=depth) == ["ids", "positions"]
 
 
 def test_an_embedding_names_what_it_reads_and_no_name_comes_twice():
     assert inputs(Features(), [[1], [2], [3], [4], [0]]) == ["ids", "position", "users", "tables", "tables 2"]
+
+
+# ---- arrays of one name
+
+
+def shared():
+    """A recording in which two modules' weights, both called "weight", are also read outside of the modules."""
+    one, other = nn.Linear(2, 3, bias=False), nn.Linear(3, 2, bias=False)
+    data = tt.ones((1, 2))
+    with tt.record() as graph:
+        y = other(one(data))
+        z = y @ one.weight.mT
+        result = (z @ other.weight.mT).sum()
+    return graph, result
+
+
+@pytest.mark.parametrize("depth", [0, 2, 4])
+def test_parameters_of_two_modules_outside_of_boxes_have_two_names(depth):
+    graph, _ = shared()
+    picture = graph.picture(depth=depth)
+    assert [v.title for v in picture.vertices if v.kind == "parameter"] == ["weight", "other.weight"]
+    assert [v.heading for v in picture.vertices if v.title == "matmul"] == ["y weightᵀ", "z other.weightᵀ"]
+    graph.check(depth=depth)
+
+
+def test_gradients_and_programs_tell_such_parameters_apart_too():
+    graph, result = shared()
+    result.backward()
+    titles = [v.title for v in graph.picture(backward=True).vertices if v.kind == "gradient"]
+    assert {"∂L/∂weight", "∂L/∂other.weight"} <= set(titles)
+    program = graph.program()
+    assert {"weight", "other.weight"} <= program.names.keys()
+    assert program.run(**{"other.weight": tt.zeros((2, 3))})[-1] == 0
+
+
+def test_parameters_in_one_box_that_end_alike_are_whole_in_formulas():
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False)
+
+        def forward(self, x):
+            y = x @ self.a.weight
+            return y @ self.b.weight
+
+    with tt.record() as graph:
+        result = Two()(tt.ones((1, 2)))  # noqa: F841
+    assert [v.heading for v in graph.picture().vertices if v.kind == "op"] == ["x a.weight", "y b.weight"]
+
+
+@pytest.mark.parametrize(("name", "unnamed"), [("x", "z"), ("a", "x")])
+def test_an_operand_without_a_name_is_not_called_as_another_array_is(name, unnamed):
+    array = tt.tensor([1.0, 2.0], requires_grad=True)
+    with tt.record() as graph:
+        result = 1 - tt.abs(((array + 1) ** 2) ** 3)
+    picture = tt.draw(result, names={name: array}).picture()
+    headings = [v.heading for v in picture.vertices if v.kind == "op"]
+    assert headings == [f"{name} + 1", f"{unnamed}²", f"{unnamed}³", f"|{unnamed}|", f"1 − {unnamed}"]
+    assert len(graph.ops) == 5
 
 
 # ---- ops
