@@ -37,6 +37,13 @@ def pytest_configure(config):
         sys.path.insert(0, str(STANDIN))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config):
+    """With pytest-xdist, a process that has nothing left takes tests of another."""
+    if getattr(config.option, "numprocesses", None) and config.option.dist in ("no", "load"):
+        config.option.dist = "worksteal"
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item):
     return (yield from skipping_what_is_missing(item))

@@ -320,7 +320,7 @@ def node_of(output: Any, what: str) -> Node:
 def seed_of(output: Tensor, gradient: Any, what: str) -> Tensor:
     """The gradient to begin with, checked, as a Tensor of the output's dtype."""
     if gradient is None:
-        if output.size != 1 or output._data.dtype.kind == "c":
+        if output._data.size != 1 or output._data.dtype.kind == "c":
             raise RuntimeError(
                 f"{what}: this Tensor has shape {output.shape}, {output.dtype}; without a gradient only a real one of "
                 "one element can be differentiated: reduce it (for example with .sum()) or pass a gradient of its shape"

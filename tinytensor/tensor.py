@@ -44,7 +44,7 @@ class Tensor(Added, metaclass=Replaceable):
         self._data = tt.functions.creation.to_array("tensor", data, dtype, device, copy=True)
         self._node = None
         if requires_grad:
-            self.requires_grad = True
+            self.requires_grad = requires_grad
 
     # ---- what it is
 
@@ -88,11 +88,6 @@ class Tensor(Added, metaclass=Replaceable):
         return self._data.ndim
 
     @property
-    def size(self) -> int:
-        """The number of elements."""
-        return int(self._data.size)
-
-    @property
     def nbytes(self) -> int:
         """The bytes of all elements."""
         return int(self._data.nbytes)
@@ -100,7 +95,7 @@ class Tensor(Added, metaclass=Replaceable):
     @property
     def device(self) -> str:
         """`"cpu"` or `"gpu"`."""
-        return str(backend.for_array(self._data).device)
+        return backend.Name(backend.for_array(self._data).device)
 
     __hash__ = object.__hash__  # by identity, though == compares element by element
 
@@ -117,6 +112,11 @@ class Tensor(Added, metaclass=Replaceable):
             return
         if self._node is not None and self._node.op is not None:
             raise RuntimeError("requires_grad: this Tensor was computed; use detach() to cut it from its history")
+        if type(value) is not bool:
+            raise TypeError(
+                f"Tensor: expected one argument with numbers, and True or False for its gradient, got {value!r}; write "
+                "tt.empty((2, 3)) for a Tensor of a shape, tt.tensor([2, 3]) for one of these numbers"
+            )
         if value and self.dtype.kind not in "fc":
             raise TypeError(
                 f"requires_grad: only floating Tensors can require a gradient, got {self.dtype}; "

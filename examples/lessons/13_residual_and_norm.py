@@ -28,7 +28,7 @@ x = tt.tensor(tt.random.randn(2, 32) * tt.asarray([[1.0], [100.0]]) + tt.asarray
 norm = nn.LayerNorm(32)
 for i, row in enumerate(norm(x)):
     lesson.number(f"position {i}: mean afterwards", row.mean(), ".0e")
-    lesson.number(f"position {i}: standard deviation afterwards", row.std(), ".4f")
+    lesson.number(f"position {i}: standard deviation afterwards", row.std(correction=0), ".4f")
 
 # %% [markdown]
 # The second position was a hundred times as large as the first, and is so no longer. Its gradient is a hundredth:

@@ -21,7 +21,7 @@ def check_range(name: str, what: str, ids: Tensor, length: int, *, later: bool =
 
     If `later`, a GPU may raise it only when a number is next read, so that nothing waits for it.
     """
-    if ids.size:
+    if ids._data.size:
         xp = for_array(ids._data)
         (xp.check_range if later else xp.check_range_at_once)(name, what, ids._data, length)
 

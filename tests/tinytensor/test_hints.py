@@ -3,6 +3,7 @@
 import copy
 import inspect
 import io
+import json
 import pickle
 import subprocess
 import sys
@@ -98,7 +99,7 @@ def test_a_hinted_name_does_not_exist_and_its_example_runs(place, name):
         (lambda x: x.max(x), r"max: axis must be an integer, got \(3, 3\) float32; of two Tensors it is tt.maximum"),
         (
             lambda x: x.var(correction=None),
-            "var: correction must be a number, got None; 0 divides by n",
+            r"var: PyTorch's method divides by n - 1, NumPy's by n; write x\.var\(correction=1\) for PyTorch's, or",
         ),
     ],
 )
@@ -219,3 +220,52 @@ def test_hints_are_loaded_for_an_error_only():
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.split() == ["False", "True"]
+
+
+# ---- PyTorch's spelling of what is here
+
+
+def test_a_size_is_a_number_that_can_be_called():
+    x = tt.ones((2, 3, 5))
+    assert x.size == 30
+    assert (x.size(), x.size(0), x.size(-1), x.size(dim=1)) == ((2, 3, 5), 2, 5, 3)
+    assert tt.reshape(x, (x.size,)).shape == (30,)
+    assert json.dumps(x.size) == repr(x.size) == "30"
+    assert type(pickle.loads(pickle.dumps(x.size))) is int
+    batch, *_ = x.size()
+    assert batch == 2
+    with pytest.raises(IndexError, match=r"size: dim 3 is out of range .* \(2, 3, 5\)"):
+        x.size(3)
+
+
+@pytest.mark.parametrize("name", ["std", "var"])
+def test_a_deviation_that_two_libraries_mean_differently_wants_a_word(name):
+    x = tt.asarray([[1.0, 2.0, 6.0]])
+    method, function, numpy = getattr(x, name), getattr(tt, name), getattr(np, name)
+    for call in (method, lambda: method(-1), lambda: method(-1, keepdims=True), lambda: method(correction=None)):
+        with pytest.raises(TypeError, match=rf"write x\.{name}\(correction=1\) for PyTorch's, or correction=0"):
+            call()
+    for ways, ddof in (((method(correction=1), method(unbiased=True), method(1, True)), 1),
+                       ((method(correction=0), method(unbiased=False), function(x)), 0)):  # fmt: skip
+        for found in ways:
+            assert float(found) == pytest.approx(numpy(x.numpy(), ddof=ddof), rel=1e-6)
+    with pytest.raises(TypeError, match="got keepdim=; tinytensor names it keepdims"):
+        method(-1, keepdim=True)
+
+
+def test_a_device_is_a_text_that_says_so():
+    x = tt.ones(2)
+    assert (x.device, f"{x.device}") == ("cpu", "cpu")
+    with pytest.raises(AttributeError, match="x.device is a text, 'cpu'; write x.device == 'gpu'"):
+        _ = x.device.type
+    assert not hasattr(x.device, "index_of")
+
+
+def test_more_by_position_than_two_libraries_agree_on():
+    x = tt.ones((4, 4))
+    with pytest.raises(TypeError, match="split: got 1 more than it takes by position; write axis=1"):
+        tt.split(x, 2, 1)
+    assert tt.triu(x, 1).tolist() == np.triu(x.numpy(), 1).tolist()
+    assert tt.tril(x, -1).tolist() == np.tril(x.numpy(), -1).tolist()
+    with pytest.raises(TypeError, match=r"write tt.empty\(\(2, 3\)\) for a Tensor of a shape"):
+        tt.Tensor(2, 3)

@@ -24,6 +24,16 @@ on_load: list[Callable[[ModuleType], None]] = []
 """Called with the namespace of the GPU when it is loaded; `fast` adds to it."""
 
 
+class Name(str):
+    """The name of a device, "cpu" or "gpu", which says what PyTorch's devices have."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        told = "write x.device == 'gpu'" if name in ("type", "index") else f"it has no {name!r}"
+        raise AttributeError(f"x.device is a text, {str(self)!r}; {told}", name=name, obj=self)
+
+
 class DeviceError(RuntimeError):
     """A device is missing, or arrays of different devices met."""
 

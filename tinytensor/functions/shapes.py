@@ -271,10 +271,12 @@ def unstack(x: ArrayLike, /, *, axis: int = 0, **unknown: Never) -> tuple[Tensor
     return tuple(x[(slice(None),) * axis + (i,)] for i in range(x.shape[axis]))
 
 
-def split(x: ArrayLike, sections: int | Sequence[int], /, *, axis: int = 0, **unknown: Never) -> tuple[Tensor, ...]:
+def split(
+    x: ArrayLike, sections: int | Sequence[int], /, *more: Never, axis: int = 0, **unknown: Never
+) -> tuple[Tensor, ...]:
     """x in equal parts (`sections` an integer), or in parts of the given lengths, along `axis`."""
     x = tt.asarray(x)
-    axis = normalize_axis("split", axis, x.shape, unknown=unknown)
+    axis = normalize_axis("split", axis, x.shape, unknown={"more": more} if more else unknown)
     length = x.shape[axis]
     if isinstance(sections, int):
         if sections < 1 or length % sections:
@@ -358,7 +360,7 @@ def _tril(xp, x, *, k):
     return xp.tril(x, k=k)
 
 
-def tril(x: ArrayLike, /, *, k: int = 0, **unknown: Never) -> Tensor:
+def tril(x: ArrayLike, /, k: int = 0, **unknown: Never) -> Tensor:
     """x with zeros above the k-th diagonal of its last two dimensions."""
     return _tril(as_matrix("tril", x), k=k, **unknown)
 
@@ -368,7 +370,7 @@ def _triu(xp, x, *, k):
     return xp.triu(x, k=k)
 
 
-def triu(x: ArrayLike, /, *, k: int = 0, **unknown: Never) -> Tensor:
+def triu(x: ArrayLike, /, k: int = 0, **unknown: Never) -> Tensor:
     """x with zeros below the k-th diagonal of its last two dimensions."""
     return _triu(as_matrix("triu", x), k=k, **unknown)
 

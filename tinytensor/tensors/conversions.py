@@ -30,7 +30,7 @@ class Conversions(TensorCore):
 
     def item(self) -> Any:
         """The only element as a Python number."""
-        if self.size != 1:
+        if self._data.size != 1:
             raise ValueError(f"item: expected a Tensor of one element, got shape {self.shape}")
         return self._to_numpy().item()
 
@@ -132,7 +132,7 @@ class Conversions(TensorCore):
         return self._data.__dlpack_device__()
 
     def _only(self, kind: str) -> Any:
-        if self.size != 1:
+        if self._data.size != 1:
             raise ValueError(
                 f"{kind} of a Tensor of shape {self.shape} is ambiguous: it has {self.size} elements; "
                 "use tt.any(x), tt.all(x) or an index"

@@ -549,7 +549,7 @@ ARGUMENTS = """
     min_value: write min_val
     max_value: write max_val
     _stacklevel: leave it out: dim has a default, without a warning
-    pin_memory pin_memory_device: leave it out: x.to("gpu") copies at once
+    pin_memory pin_memory_device: leave out pin_memory: x.to("gpu") copies at once
     timeout worker_init_fn multiprocessing_context: leave it out: batches come from this thread
     prefetch_factor persistent_workers in_order: leave it out: batches come from this thread
     assign: leave it out: values are copied into the parameters that optimisers hold
@@ -687,6 +687,8 @@ def unknown_keyword(name: str, given: Mapping[str, Any], taken: Sequence[str] | 
     keyword, value = next(iter(given.items()))
     if keyword == "lengths":
         return TypeError(f"{name}: got {len(value)} lengths; the shape is one argument: tt.{name}({tuple(value)})")
+    if keyword == "more":
+        return TypeError(f"{name}: got {len(value)} more than it takes by position; write axis={value[0]!r}")
     taken = _arguments(name) if taken is None else taken
     for ours in KEYWORDS.get(keyword, ()):
         if ours in taken:
@@ -705,7 +707,9 @@ def _arguments(name: str) -> list[str]:
     """The arguments of the function or method of this name."""
     places = (tt, tt.linalg, tt.fft, tt.special, tt.random, tt.Tensor)
     function = next(getattr(place, name) for place in places if hasattr(place, name))
-    return [name for name in inspect.signature(function).parameters if name not in ("self", "unknown", "lengths")]
+    return [
+        name for name in inspect.signature(function).parameters if name not in ("self", "unknown", "lengths", "more")
+    ]
 
 
 def explain_call(function: Any, args: Sequence[Any], error: TypeError) -> None:

@@ -25,11 +25,33 @@ Number: TypeAlias = float
 Truth: TypeAlias = bool
 
 
+class Count(int):
+    """A number of elements, which PyTorch's spelling calls: `x.size()` is the shape, `x.size(0)` one length."""
+
+    def __new__(cls, x: TensorCore) -> Count:
+        count = super().__new__(cls, x._data.size)
+        count.shape = tuple(x.shape)
+        return count
+
+    shape: tuple[int, ...]
+
+    def __call__(self, dim: int | None = None) -> Any:
+        return self.shape if dim is None else self.shape[normalize_axis("size", dim, self.shape, "dim")]
+
+    def __reduce__(self) -> Any:
+        return int, (int(self),)
+
+
 @part_of_tensor
 class Methods(TensorCore):
     """The part of `Tensor` behind `x.floor()`, `x.add(y)`, `x.view(2, 3)`, `x.float()`, `x.numel()`, ..."""
 
     __slots__ = ()
+
+    @property
+    def size(self) -> Count:
+        """The number of elements; called as PyTorch's method it gives the shape, and `x.size(0)` a length."""
+        return Count(self)
 
     # ---- of one Tensor, element by element
 

@@ -163,7 +163,7 @@ def hide_what_is_refused(*places: Any) -> None:
     for place in places:
         for function in vars(place).values():
             if type(function) is FunctionType and "unknown" in (code := function.__code__).co_varnames:
-                hidden = CO_VARKEYWORDS | (CO_VARARGS if "lengths" in code.co_varnames else 0)
+                hidden = CO_VARKEYWORDS | (CO_VARARGS if {"lengths", "more"} & {*code.co_varnames} else 0)
                 shown = code.replace(co_flags=code.co_flags & ~hidden)
                 twin = FunctionType(shown, function.__globals__, function.__name__, function.__defaults__)
                 twin.__kwdefaults__, twin.__annotations__ = function.__kwdefaults__, function.__annotations__

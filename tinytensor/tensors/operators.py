@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Never
 
 import tinytensor as tt
 
+from ..functions.reductions import normalize_axes
 from ..tensor import Tensor, part_of_tensor
 
 if TYPE_CHECKING:
@@ -334,11 +335,16 @@ class Operators(TensorCore):
             axis = tuple(i for i, n in enumerate(self.shape) if n == 1)
         return tt.squeeze(self, axis)
 
-    def std(self, axis: Axis = None, correction: float = 0.0, keepdims: bool = False, **unknown: Never) -> Tensor:
-        """The standard deviation over `axis`, sqrt(var(x)); where all elements are equal its gradient is 0."""
-        if unknown:
-            raise tt.hints.unknown_keyword("std", unknown)
-        return tt.std(self, axis=axis, correction=correction, keepdims=keepdims)
+    def std(
+        self, axis: Axis = None, correction: float | None = None, keepdims: bool = False, **unknown: Never
+    ) -> Tensor:
+        """The standard deviation over `axis`, sqrt(var(x)); where all elements are equal its gradient is 0.
+
+        Raises TypeError without a correction, or unbiased=, since PyTorch and NumPy mean different ones.
+        """
+        return tt.std(
+            self, axis=axis, correction=_correction("std", self, axis, correction, unknown), keepdims=keepdims
+        )
 
     def sum(self, axis: Axis = None, keepdims: bool = False, *, dtype: DType = None, **unknown: Never) -> Tensor:
         """The sum over `axis`. Integers add up in 64 bits; floats stay in their dtype unless `dtype` is given."""
@@ -362,8 +368,27 @@ class Operators(TensorCore):
         """x with a new dimension of length 1 at `axis`."""
         return tt.functions.shapes.unsqueeze(self, axis)
 
-    def var(self, axis: Axis = None, correction: float = 0.0, keepdims: bool = False, **unknown: Never) -> Tensor:
-        """The variance over `axis`: the sum of squared deviations from the mean, over (count - correction)."""
-        if unknown:
-            raise tt.hints.unknown_keyword("var", unknown)
-        return tt.var(self, axis=axis, correction=correction, keepdims=keepdims)
+    def var(
+        self, axis: Axis = None, correction: float | None = None, keepdims: bool = False, **unknown: Never
+    ) -> Tensor:
+        """The variance over `axis`: the sum of squared deviations from the mean, over (count - correction).
+
+        Raises TypeError without a correction, or unbiased=, since PyTorch and NumPy mean different ones.
+        """
+        return tt.var(
+            self, axis=axis, correction=_correction("var", self, axis, correction, unknown), keepdims=keepdims
+        )
+
+
+def _correction(method: str, x: Any, axis: Axis, given: float | None, more: dict[str, Any]) -> float:
+    """What is subtracted from the count, which PyTorch calls unbiased. Raises TypeError if neither says it."""
+    unbiased = more.pop("unbiased", None) if given is None else None
+    if more:
+        raise tt.hints.unknown_keyword(method, more)
+    if given is None and unbiased is None:
+        normalize_axes(method, axis, x.shape)  # a mistake there is told first
+        raise TypeError(
+            f"{method}: PyTorch's method divides by n - 1, NumPy's by n; write x.{method}(correction=1) for PyTorch's, "
+            f"or correction=0, as tt.{method}(x) means it"
+        )
+    return float(bool(unbiased)) if given is None else given
