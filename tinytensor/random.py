@@ -22,7 +22,7 @@ from . import dtypes
 from .backend import for_device
 from .modes import Replaceable
 from .tensor import Tensor, wrap
-from .typing import Device, DType, Shape
+from .typing import ArrayLike, Device, DType, Shape
 
 _making = threading.Lock()
 
@@ -139,6 +139,21 @@ class Generator(metaclass=Replaceable):
         values[undecided] = self._generator.random(len(undecided)) < rest
         return self._tensor(values[:count].reshape(shape), dtypes.bool_, device)
 
+    def categorical(self, logits: ArrayLike, shape: Shape = ()) -> Tensor:
+        """Indices of the last axis, each drawn with probability softmax(logits): (*shape, *logits.shape[:-1]).
+
+        The largest of logits + Gumbel noise is drawn so (Gumbel 1954). A row without a finite logit is a ValueError.
+        """
+        logits = tt.asarray(logits).detach()
+        if logits.ndim == 0 or not bool(tt.all(tt.max(logits, axis=-1) > -math.inf)):
+            raise ValueError(
+                f"categorical: expected logits (..., choices) with a choice in each row, got shape {logits.shape}"
+            )
+        many = (*tt.functions.creation.as_shape("categorical", shape), *logits.shape)
+        uniform = self._generator.random(many)
+        noise = -np.log(-np.log(np.where(uniform > 0, uniform, np.finfo(np.float64).tiny)))
+        return tt.argmax(tt.astype(logits, tt.float64) + tt.asarray(noise, device=logits.device), axis=-1)
+
     def permutation(self, n: int, *, device: Device = None) -> Tensor:
         """The integers from 0 to n - 1 in random order."""
         return self._tensor(self._generator.permutation(n), dtypes.int64, device)
@@ -229,6 +244,11 @@ def integers(
 def bernoulli(p: float, shape: Shape = (), *, generator: Generator | None = None, device: Device = None) -> Tensor:
     """`Generator.bernoulli` of the default generator, or of the one given."""
     return (generator or current_generator()).bernoulli(p, shape, device=device)
+
+
+def categorical(logits: ArrayLike, shape: Shape = (), *, generator: Generator | None = None) -> Tensor:
+    """`Generator.categorical` of the default generator, or of the one given."""
+    return (generator or current_generator()).categorical(logits, shape)
 
 
 def permutation(n: int, *, generator: Generator | None = None, device: Device = None) -> Tensor:

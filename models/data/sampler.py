@@ -14,6 +14,8 @@ import numpy as np
 import tinytensor as tt
 from tinytensor.nn.functional.settings import settings
 
+AT_ONCE = 1 << 16  # indices that are drawn at a time
+
 
 class SequentialSampler:
     """All indices in their order."""
@@ -52,7 +54,9 @@ class RandomSampler:
     def __iter__(self) -> Iterator[int]:
         size = len(self.data_source)
         if self.replacement:
-            yield from self.generator.integers(size, shape=self.num_samples).tolist()
+            draws = tt.random.Generator(int(self.generator.integers(2**62).item()))  # so the state tells all of them
+            for start in range(0, self.num_samples, AT_ONCE):
+                yield from draws.integers(size, shape=min(AT_ONCE, self.num_samples - start)).tolist()
             return
         # All orders at once: if others drew from the generator meanwhile, its state would not tell the later ones.
         orders = [self.generator.permutation(size).tolist() for _ in range(0, self.num_samples, max(size, 1))]

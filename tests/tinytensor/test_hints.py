@@ -269,3 +269,11 @@ def test_more_by_position_than_two_libraries_agree_on():
     assert tt.tril(x, -1).tolist() == np.tril(x.numpy(), -1).tolist()
     with pytest.raises(TypeError, match=r"write tt.empty\(\(2, 3\)\) for a Tensor of a shape"):
         tt.Tensor(2, 3)
+
+
+def test_python_rounds_and_einsum_takes_a_list():
+    x = tt.asarray([1.26, 2.5, -0.04])
+    assert [round(x).tolist(), round(x, 1).tolist()] == [np.round(x.numpy(), n).tolist() for n in (0, 1)]
+    a, b = tt.ones((2, 3)), tt.ones((3, 4))
+    assert tt.einsum("ij,jk->ik", [a, b]).tolist() == tt.einsum("ij,jk->ik", a, b).tolist()
+    assert tt.einsum("i->", [1.0, 2.0]).item() == 3  # one operand, which is a list

@@ -1,9 +1,11 @@
 """Random numbers: one seed repeats everything, states are plain numbers, NumPy's global generator is not touched."""
 
 import json
+import math
 
 import numpy as np
 import pytest
+import scipy.stats
 
 import tinytensor as tt
 
@@ -110,3 +112,32 @@ def test_bernoulli_of_no_elements_and_of_one():
     g = tt.random.Generator(0)
     assert g.bernoulli(0.5, (0, 3)).shape == (0, 3)
     assert g.bernoulli(1.0).item() is True
+
+
+# ---- choices
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_choices_are_as_likely_as_softmax_says(seed):
+    logits = np.array([[0.0, -math.inf, 1.0, 3.0, -2.0], [50.0, 49.0, 0.0, 48.5, 49.9]])
+    drawn = tt.random.categorical(logits, 20000, generator=tt.random.Generator(seed))
+    assert (drawn.shape, drawn.dtype) == ((20000, 2), tt.int64)
+    for row, expected in zip(drawn.numpy().T, np.exp(logits - logits.max(axis=1, keepdims=True))):
+        expected = 20000 * expected / expected.sum()
+        counts = np.bincount(row, minlength=5)
+        possible = expected > 1
+        assert counts[expected == 0].sum() == 0
+        assert scipy.stats.chisquare(counts[possible], expected[possible] * counts[possible].sum()
+                                     / expected[possible].sum()).pvalue > 1e-3  # fmt: skip
+
+
+def test_a_choice_for_each_row():
+    tt.manual_seed(3)
+    one = tt.random.categorical(tt.zeros((2, 3, 4)))
+    tt.manual_seed(3)
+    assert one.shape == (2, 3)
+    assert one.tolist() == tt.random.categorical(tt.zeros((2, 3, 4), dtype=tt.float16)).tolist()
+    assert tt.random.categorical(tt.asarray([-math.inf, 2.0])).item() == 1
+    for wrong in (tt.asarray(1.0), tt.asarray([[1.0, 2.0], [-math.inf, -math.inf]])):
+        with pytest.raises(ValueError, match="categorical: expected logits"):
+            tt.random.categorical(wrong)

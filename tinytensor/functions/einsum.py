@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import tinytensor as tt
 
@@ -99,13 +100,16 @@ def einsum(subscripts: str, /, *operands: ArrayLike) -> Tensor:
     """Einstein's summation: `einsum("bqd,bkd->bqk", query, key)`; `...` stands for leading dimensions.
 
     Letters that are missing on the right are summed over; without `->` those that appear once remain, in
-    alphabetical order. A letter that one operand repeats takes its diagonal.
+    alphabetical order. A letter that one operand repeats takes its diagonal. One list of operands will do.
 
         >>> query, key = tt.ones((2, 4, 8)), tt.ones((2, 5, 8))
         >>> tt.einsum("bqd,bkd->bqk", query, key).shape
         (2, 4, 5)
     """
-    tensors = [tt.asarray(x) for x in operands]
+    given: Any = operands  # as in PyTorch, or one list of them
+    if len(operands) == 1 and isinstance(operands[0], (list, tuple)) and "," in subscripts:
+        given = operands[0]
+    tensors = [tt.asarray(x) for x in given]
     text = subscripts.replace(" ", "")
     inputs, arrow, output = text.partition("->")
     terms = inputs.split(",")

@@ -118,6 +118,9 @@ class Operators(TensorCore):
     def __abs__(self) -> Tensor:
         return tt.abs(self)
 
+    def __round__(self, ndigits: int = 0) -> Tensor:
+        return tt.round(self, decimals=ndigits)
+
     def __invert__(self) -> Tensor:
         return tt.bitwise_invert(self)
 

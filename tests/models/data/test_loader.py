@@ -1,6 +1,7 @@
 """Datasets, samplers, batches: what they hold, how orders follow from seeds, going on from the very sample, errors."""
 
 import gc
+import itertools
 import json
 import weakref
 from collections import namedtuple
@@ -435,3 +436,13 @@ def test_a_state_that_does_not_fit_changes_nothing():
         with pytest.raises(ValueError, match=words):
             batches.load_state_dict(wrong)
         assert batches.state_dict() == before
+
+
+def test_endless_draws_take_no_memory():
+    """As in makemore and minGPT: so many draws that they never end."""
+    sampler = RandomSampler(range(5), replacement=True, num_samples=10**10, generator=tt.random.Generator(0))
+    assert len(sampler) == 10**10
+    first = list(itertools.islice(sampler, 100_000))
+    assert set(first) == set(range(5))
+    again = RandomSampler(range(5), replacement=True, num_samples=100_000, generator=tt.random.Generator(0))
+    assert list(again) == first
