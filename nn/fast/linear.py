@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ..functional.linear import _linear
-from .tuning import FLOPS, PRODUCTS
+from .tuning import FEW_ROWS, FLOPS, PRODUCTS
 
 
 @_linear.forward
@@ -19,10 +19,17 @@ def linear_forward(xp, x, weight, bias):
         if bias is not None:
             out[i] += bias
 
+    def multiply_columns(j: slice) -> None:
+        out[:, j] = xp.matmul(weight[j], rows.T).T  # BLAS copies the factor on the right, which is the small one
+        if bias is not None:
+            out[:, j] += bias[j]
+
     if loops := xp.linear(rows, weight, bias, out):
         loops.apply(rows, weight, bias, out)
     else:
-        xp.in_parts(multiply_rows, len(rows), rows.size * len(weight) // FLOPS, product=True, most=PRODUCTS)
+        few = xp.device == "cpu" and 1 < len(rows) < FEW_ROWS  # to read the weight once is most of the work
+        part, count = (multiply_columns, len(weight)) if few else (multiply_rows, len(rows))
+        xp.in_parts(part, count, rows.size * len(weight) // FLOPS, product=True, most=PRODUCTS)
     return out.reshape(*x.shape[:-1], len(weight)), (rows, weight)
 
 

@@ -9,6 +9,9 @@ FLOPS = 16
 PRODUCTS = 4
 """Into how many products a large one is cut at most: each reads one of the two matrices anew."""
 
+FEW_ROWS = 32
+"""Rows below which a linear map is cut along its columns: cut along its rows, each part would read the whole weight."""
+
 SEQUENCES = 32
 """Sequences at least that a recurrence reads together: of fewer, a step is mostly the interpreter's."""
 
