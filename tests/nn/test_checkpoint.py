@@ -458,6 +458,7 @@ def test_a_folder_that_is_read_only(path, monkeypatch):
             save({"x": 2}, path)
     finally:
         path.parent.chmod(0o700)
+        monkeypatch.undo()
     assert load(path) == {"x": 1}
 
 

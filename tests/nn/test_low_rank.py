@@ -18,7 +18,7 @@ def shaken(model):
     with tt.no_grad():
         for name, parameter in model.named_parameters():
             if name.endswith("lora_B"):
-                parameter.copy_(tt.random.normal(parameter.shape, dtype=parameter.dtype))
+                parameter.copy_(tt.random.normal(parameter.shape, dtype=parameter.dtype, device=parameter.device))
     return model
 
 

@@ -79,9 +79,18 @@ def test_there_are_many():
     assert len(LACKING) > 300
 
 
+GENERATING = """
+    attention_mask bad_words_ids beam epsilon_cutoff generation_config input_ids inputs logits_processor min_length
+    min_new_tokens n_best output_logits output_scores penalty_alpha return_dict_in_generate stop_strings
+    stopping_criteria suppress_tokens typical_p use_cache
+""".split()  # noqa: SIM905
+"""Of the `generate` of `transformers`, and what ours had before."""
+
+
 def test_the_table_has_what_is_left_out_and_nothing_else():
     left_out = {argument for *_, argument in LACKING} | {"verbose", "requires_grad", "UPLO", "hermitian", "out_int32"}
     left_out |= {"out", "add_bias_kv", "add_zero_attn", "enable_gqa", "non_blocking", "as_tuple", "bias_k"}
+    left_out |= set(GENERATING) | {"target_modules", "modules_to_save", "lora_alpha", "lora_dropout"}
     assert set(hints.table("arguments")) - left_out == set()
 
 
