@@ -15,12 +15,13 @@ import house  # noqa: E402
 from . import mutants  # noqa: E402
 
 LINES = {
+    "room of PyTorch's names": 1046,
     "core and ops": 8943,
     "layers": 10397,
     "models": 4527,
     "engine room": 9825,
     "pictures": 16824,
-    "data": 4017,
+    "data": 4018,
     "training": 10218,
 }
 REPLACED = {"speed.switches", "Replaceable._tell"}  # by which the textbook is told that there is an engine room

@@ -52,7 +52,8 @@ class RandomSampler:
     def __iter__(self) -> Iterator[int]:
         size = len(self.data_source)
         if self.replacement:
-            yield from self.generator.integers(size, shape=self.num_samples).tolist()
+            for start in range(0, self.num_samples, 4096):  # all at once may not fit into memory
+                yield from self.generator.integers(size, shape=min(4096, self.num_samples - start)).tolist()
             return
         # All orders at once: if others drew from the generator meanwhile, its state would not tell the later ones.
         orders = [self.generator.permutation(size).tolist() for _ in range(0, self.num_samples, max(size, 1))]

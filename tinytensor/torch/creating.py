@@ -1,0 +1,138 @@
+"""Tensors made from nothing, by PyTorch's constructors; tinytensor's random numbers are others than PyTorch's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import tinytensor as tt
+
+from .speaking import Spoken
+from .speaking import device as as_device
+
+
+class Generator(tt.random.Generator):
+    """A stream of random numbers, as `torch.Generator().manual_seed(1)` asks for one."""
+
+    def __init__(self, device: Any = "cpu") -> None:
+        super().__init__()
+        self.device = as_device("cpu")
+
+    def initial_seed(self) -> int:
+        return self._seed or 0
+
+
+def made(values: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **options: Any) -> Any:
+    """A new Tensor in a dtype, on a device; other options, such as `pin_memory` and `layout`, change nothing."""
+    dtype = getattr(dtype, "dtype", dtype)
+    values = values if dtype is None else tt.astype(values, dtype, copy=False)
+    values = values if device is None else values.to(as_device(device))
+    return values.requires_grad_() if requires_grad else values
+
+
+def _joined(values: Any) -> Any:
+    """The lengths that were passed as arguments, or as one tuple."""
+    return values[0] if len(values) == 1 and not isinstance(values[0], int) and np.ndim(values[0]) else values
+
+
+def _sized(draw: Any) -> Any:
+    def construct(*shape: Any, size: Any = None, generator: Any = None, out: None = None, **options: Any) -> Any:
+        lengths = _joined(shape) if size is None else np.atleast_1d(size)
+        return made(draw(tuple(int(n) for n in lengths), generator), **options)
+
+    return construct
+
+
+zeros = empty = _sized(lambda shape, generator: tt.zeros(shape))
+ones = _sized(lambda shape, generator: tt.ones(shape))
+rand = _sized(lambda shape, generator: tt.random.uniform(shape, generator=generator))
+randn = _sized(lambda shape, generator: tt.random.normal(shape, generator=generator))
+
+
+def full(size: Any, fill_value: Any, **options: Any) -> Any:
+    return made(tt.full(tuple(size), fill_value), **options)
+
+
+def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **options: Any) -> Any:
+    return made(tt.tensor(data), dtype, device, requires_grad)
+
+
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
+    return made(data if isinstance(data, tt.Tensor) else tt.tensor(data), dtype, device)
+
+
+def from_numpy(array: Any) -> Any:
+    """A copy: what is written into the array afterwards is not seen."""
+    return tt.asarray(array, copy=True)
+
+
+def arange(*bounds: Any, start: Any = 0, end: Any = None, step: Any = 1, **options: Any) -> Any:
+    bounds = bounds if end is None else (*(bounds or (start,)), end)
+    bounds = (*(bounds if len(bounds) > 1 else (start, *bounds)), step)[:3]
+    return made(tt.arange(*(bound.item() if isinstance(bound, tt.Tensor) else bound for bound in bounds)), **options)
+
+
+def eye(n: int, m: int | None = None, **options: Any) -> Any:
+    return made(tt.eye(n, m), **options)
+
+
+def linspace(start: Any, end: Any, steps: int, **options: Any) -> Any:
+    return made(tt.linspace(start, end, steps), **options)
+
+
+def randint(low: int, high: Any = None, size: Any = None, *, generator: Any = None, **options: Any) -> Any:
+    if size is None and not isinstance(high, int):
+        high, size = None, high
+    low, high = (0, low) if high is None else (low, high)
+    return made(tt.random.integers(int(low), int(high), tuple(size), generator=generator), **options)
+
+
+def randperm(n: int, *, generator: Any = None, **options: Any) -> Any:
+    return made(tt.random.permutation(n, generator=generator), **options)
+
+
+def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any = None, **options: Any) -> Any:
+    shape = np.broadcast_shapes(*(getattr(x, "shape", ()) for x in (mean, std))) if size is None else tuple(size)
+    return made(mean + std * tt.random.normal(shape, generator=generator), **options)
+
+
+LIKE: dict[str, Any] = {}
+"""`zeros_like(x)`, and `x.new_zeros(2, 3)`, for each constructor."""
+
+
+def _like(name: str, draw: Any) -> None:
+    def like(x: Any, *args: Any, dtype: Any = None, device: Any = None, memory_format: None = None, **by: Any) -> Any:
+        return made(draw(x.shape, *args), dtype or x.dtype, device or x.device, **by)
+
+    def new(x: Any, *args: Any, dtype: Any = None, device: Any = None, size: Any = None, **by: Any) -> Any:
+        shape, *rest = args if name == "full" else (_joined(args) if size is None else size,)
+        return made(draw(tuple(shape), *rest), dtype or x.dtype, device or x.device, **by)
+
+    LIKE[f"{name}_like"], LIKE[f"new_{name}"] = like, new
+
+
+for _name, _draw in {
+    "zeros": tt.zeros, "ones": tt.ones, "empty": tt.zeros, "full": tt.full, "rand": tt.random.uniform,
+    "randn": tt.random.normal, "randint": lambda shape, low, high=None: randint(low, high, shape),
+}.items():  # fmt: skip
+    _like(_name, _draw)
+
+
+class Typed(type):
+    """The type of `torch.Tensor`, `torch.LongTensor`, ...: made of data or of lengths, and true of Tensors so typed."""
+
+    kind: Any = None  # the dtype that its Tensors have; None for any
+
+    def __call__(cls, *data: Any, **options: Any) -> Any:
+        made_of = {"dtype": cls.kind or tt.float32, **options}
+        if len(data) == 1 and not isinstance(data[0], int):
+            return tensor(data[0], **made_of)
+        return zeros(*(data or (0,)), **made_of)
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, tt.Tensor) and cls.kind in (None, value.dtype)
+
+    def __getattr__(cls, name: str) -> Any:
+        found = vars(tt.Tensor).get(name)
+        return cls.kind if name == "dtype" else found.theirs if isinstance(found, Spoken) else getattr(tt.Tensor, name)
