@@ -24,26 +24,8 @@ import tinytensor as tt
 from tinytensor import nn as _nn
 from tinytensor.nn import functional as _functional
 
-from . import creating, functions, places, speaking
-from .creating import (
-    Generator,
-    Typed,
-    arange,
-    as_tensor,
-    empty,
-    eye,
-    from_numpy,
-    full,
-    linspace,
-    normal,
-    ones,
-    rand,
-    randint,
-    randn,
-    randperm,
-    tensor,
-    zeros,
-)  # fmt: skip
+from . import functions, places, speaking
+from .creating import Generator, Typed
 from .functions import FUNCTIONS, METHODS, Size
 from .speaking import device, spelled, tell
 
@@ -53,7 +35,7 @@ bool, strided, channels_last, contiguous_format, preserve_format = tt.bool, None
 cfloat, cdouble, dtype = tt.complex64, tt.complex128, np.dtype
 set_printoptions = np.set_printoptions
 set_float32_matmul_precision = use_deterministic_algorithms = places._nothing
-autocast, GradScaler = places.autocast, places.grad_scaler
+autocast, GradScaler = places.autocast, places.scaler
 Tensor = Typed("Tensor", (), {"__module__": __name__})
 for _kind, _dtype in functions.KINDS.items():
     globals()[_kind] = Typed(_kind, (), {"__module__": __name__, "kind": np.dtype(_dtype)})
@@ -123,16 +105,10 @@ def __getattr__(name: str) -> Any:
 
 
 _FROM_F = set(dir(_functional)) - set(dir(tt)) - {"tt", "os", "typing"}
-_ALIASES = {
-    "cat": "concat", "concatenate": "concat", "absolute": "abs", "arccos": "acos", "arcsin": "asin", "arctan": "atan",
-    "movedim": "moveaxis", "unbind": "unstack", "bitwise_not": "bitwise_invert",
-    "broadcast_tensors": "broadcast_arrays",
-}  # fmt: skip
+_ALIASES = {"cat": "concat", "concatenate": "concat", "broadcast_tensors": "broadcast_arrays"}
 
 
 def _teach() -> None:
-    METHODS.update({name: like for name, like in creating.LIKE.items() if name.startswith("new_")})
-    FUNCTIONS.update({name: like for name, like in creating.LIKE.items() if name.endswith("_like")})
     renamed = {ours for names in tt.hints.KEYWORDS.values() for ours in names} | {"device"}
     for name, ours in list(vars(tt.Tensor).items()):
         if isinstance(ours, FunctionType) and not name.startswith("_") and name not in METHODS:
@@ -143,11 +119,12 @@ def _teach() -> None:
     for name, theirs in METHODS.items():
         if vars(tt.Tensor).get(name) is not theirs:
             speaking.teach(tt.Tensor, name, theirs)
-    speaking.teach(tt.Tensor, "data", property(lambda self: self.detach()))
-    ours = vars(tt.Tensor)["device"]
-    speaking.teach(tt.Tensor, "device", property(lambda self: device(ours.__get__(self))))
-    speaking.teach(tt.Tensor, "is_cuda", property(lambda self: self.device == "gpu"))
-    speaking.teach(tt.Tensor, "grad_fn", property(lambda self: None if self.is_leaf else self._node))
+    properties: dict[str, Any] = {
+        "data": lambda self: self.detach(), "device": lambda self: device(self.device),
+        "is_cuda": lambda self: self.device == "gpu", "grad_fn": lambda self: None if self.is_leaf else self._node,
+    }  # fmt: skip
+    for name, get in properties.items():
+        speaking.teach(tt.Tensor, name, property(get))
     speaking.teach(_nn.Module, "to", _to)
     speaking.teach(_nn.Module, "cuda", lambda self, device=None: _OURS(self, "gpu"))
     speaking.teach(_nn.Module, "half", lambda self: _OURS(self, half))

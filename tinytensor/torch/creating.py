@@ -19,9 +19,6 @@ class Generator(tt.random.Generator):
         super().__init__()
         self.device = as_device("cpu")
 
-    def initial_seed(self) -> int:
-        return self._seed or 0
-
 
 def made(values: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **options: Any) -> Any:
     """A new Tensor in a dtype, on a device; other options, such as `pin_memory` and `layout`, change nothing."""
@@ -44,41 +41,10 @@ def _sized(draw: Any) -> Any:
     return construct
 
 
-zeros = empty = _sized(lambda shape, generator: tt.zeros(shape))
-ones = _sized(lambda shape, generator: tt.ones(shape))
-rand = _sized(lambda shape, generator: tt.random.uniform(shape, generator=generator))
-randn = _sized(lambda shape, generator: tt.random.normal(shape, generator=generator))
-
-
-def full(size: Any, fill_value: Any, **options: Any) -> Any:
-    return made(tt.full(tuple(size), fill_value), **options)
-
-
-def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **options: Any) -> Any:
-    return made(tt.tensor(data), dtype, device, requires_grad)
-
-
-def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
-    return made(data if isinstance(data, tt.Tensor) else tt.tensor(data), dtype, device)
-
-
-def from_numpy(array: Any) -> Any:
-    """A copy: what is written into the array afterwards is not seen."""
-    return tt.asarray(array, copy=True)
-
-
 def arange(*bounds: Any, start: Any = 0, end: Any = None, step: Any = 1, **options: Any) -> Any:
     bounds = bounds if end is None else (*(bounds or (start,)), end)
     bounds = (*(bounds if len(bounds) > 1 else (start, *bounds)), step)[:3]
     return made(tt.arange(*(bound.item() if isinstance(bound, tt.Tensor) else bound for bound in bounds)), **options)
-
-
-def eye(n: int, m: int | None = None, **options: Any) -> Any:
-    return made(tt.eye(n, m), **options)
-
-
-def linspace(start: Any, end: Any, steps: int, **options: Any) -> Any:
-    return made(tt.linspace(start, end, steps), **options)
 
 
 def randint(low: int, high: Any = None, size: Any = None, *, generator: Any = None, **options: Any) -> Any:
@@ -88,35 +54,55 @@ def randint(low: int, high: Any = None, size: Any = None, *, generator: Any = No
     return made(tt.random.integers(int(low), int(high), tuple(size), generator=generator), **options)
 
 
-def randperm(n: int, *, generator: Any = None, **options: Any) -> Any:
-    return made(tt.random.permutation(n, generator=generator), **options)
-
-
 def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any = None, **options: Any) -> Any:
     shape = np.broadcast_shapes(*(getattr(x, "shape", ()) for x in (mean, std))) if size is None else tuple(size)
     return made(mean + std * tt.random.normal(shape, generator=generator), **options)
 
 
-LIKE: dict[str, Any] = {}
-"""`zeros_like(x)`, and `x.new_zeros(2, 3)`, for each constructor."""
+CREATING: dict[str, Any] = {
+    "arange": arange,
+    "as_tensor": lambda data, *where, **options: made(
+        data if isinstance(data, tt.Tensor) else tt.tensor(data), *where, **options
+    ),
+    "empty": _sized(lambda shape, generator: tt.zeros(shape)),
+    "eye": lambda n, m=None, **options: made(tt.eye(n, m), **options),
+    "from_numpy": lambda array: tt.asarray(array, copy=True),  # what is written into the array later is not seen
+    "full": lambda size, fill_value, **options: made(tt.full(tuple(size), fill_value), **options),
+    "linspace": lambda start, end, steps, **options: made(tt.linspace(start, end, steps), **options),
+    "normal": normal,
+    "ones": _sized(lambda shape, generator: tt.ones(shape)),
+    "rand": _sized(lambda shape, generator: tt.random.uniform(shape, generator=generator)),
+    "randint": randint,
+    "randn": _sized(lambda shape, generator: tt.random.normal(shape, generator=generator)),
+    "randperm": lambda n, *, generator=None, **by: made(tt.random.permutation(n, generator=generator), **by),
+    "tensor": lambda data, **options: made(tt.tensor(data), **options),
+    "zeros": _sized(lambda shape, generator: tt.zeros(shape)),
+}
 
 
-def _like(name: str, draw: Any) -> None:
-    def like(x: Any, *args: Any, dtype: Any = None, device: Any = None, memory_format: None = None, **by: Any) -> Any:
-        return made(draw(x.shape, *args), dtype or x.dtype, device or x.device, **by)
+def _like(draw: Any, name: str) -> Any:
+    """`zeros_like(x)` and the like."""
+    return lambda x, *args, dtype=None, device=None, memory_format=None, **by: made(
+        draw(x.shape, *args), dtype or x.dtype, device or x.device, **by
+    )
 
-    def new(x: Any, *args: Any, dtype: Any = None, device: Any = None, size: Any = None, **by: Any) -> Any:
+
+def _new(draw: Any, name: str) -> Any:
+    """`x.new_zeros(2, 3)` and the like."""
+
+    def new(x: Any, *args: Any, size: Any = None, **by: Any) -> Any:
         shape, *rest = args if name == "full" else (_joined(args) if size is None else size,)
-        return made(draw(tuple(shape), *rest), dtype or x.dtype, device or x.device, **by)
+        return made(draw(tuple(shape), *rest), **{"dtype": x.dtype, "device": x.device, **by})
 
-    LIKE[f"{name}_like"], LIKE[f"new_{name}"] = like, new
+    return new
 
 
-for _name, _draw in {
+_DRAWN = {
     "zeros": tt.zeros, "ones": tt.ones, "empty": tt.zeros, "full": tt.full, "rand": tt.random.uniform,
     "randn": tt.random.normal, "randint": lambda shape, low, high=None: randint(low, high, shape),
-}.items():  # fmt: skip
-    _like(_name, _draw)
+}  # fmt: skip
+CREATING |= {f"{name}_like": _like(draw, name) for name, draw in _DRAWN.items()}
+NEW = {f"new_{name}": _new(draw, name) for name, draw in _DRAWN.items()}
 
 
 class Typed(type):
@@ -125,10 +111,9 @@ class Typed(type):
     kind: Any = None  # the dtype that its Tensors have; None for any
 
     def __call__(cls, *data: Any, **options: Any) -> Any:
-        made_of = {"dtype": cls.kind or tt.float32, **options}
-        if len(data) == 1 and not isinstance(data[0], int):
-            return tensor(data[0], **made_of)
-        return zeros(*(data or (0,)), **made_of)
+        lengths = len(data) != 1 or isinstance(data[0], int)
+        made_of = CREATING["zeros"](*(data or (0,))) if lengths else tt.tensor(data[0])
+        return made(made_of, cls.kind or tt.float32, **options)
 
     def __instancecheck__(cls, value: Any) -> bool:
         return isinstance(value, tt.Tensor) and cls.kind in (None, value.dtype)

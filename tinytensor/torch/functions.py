@@ -14,7 +14,7 @@ import numpy as np
 import tinytensor as tt
 from tinytensor.nn import functional as F
 
-from .creating import _joined, randint, tensor
+from .creating import CREATING, NEW, _joined, made, randint
 from .speaking import device as as_device
 from .speaking import spelled
 
@@ -28,7 +28,10 @@ METHODS: dict[str, Any] = {
     "addcdiv": lambda x, tensor1, tensor2, *, value=1: x + value * tensor1 / tensor2,
     "addcmul": lambda x, tensor1, tensor2, *, value=1: x + value * tensor1 * tensor2,
     "addmm": lambda x, mat1, mat2, *, beta=1, alpha=1: beta * x + alpha * (mat1 @ mat2),
-    "allclose": lambda x, other, *args, **by: bool(tt.all(Methods.isclose(x, other, *args, **by))),
+    "isclose": lambda x, other, rtol=1e-5, atol=1e-8, equal_nan=False: (
+        (x == other) | (tt.abs(x - other) <= atol + rtol * tt.abs(other)) | (tt.isnan(x) & tt.isnan(other) & equal_nan)
+    ),
+    "allclose": lambda x, other, *args, **by: bool(tt.all(METHODS["isclose"](x, other, *args, **by))),
     "equal": lambda x, other: x.shape == other.shape and bool(tt.all(x == other)),
     "fmod": lambda x, other: x - other * tt.trunc(x / other),
     "frac": lambda x: x - tt.trunc(x),
@@ -37,8 +40,10 @@ METHODS: dict[str, Any] = {
     "softmax": lambda x, dim, dtype=None: F.softmax(x, dim, dtype=dtype),
     "log_softmax": lambda x, dim, dtype=None: F.log_softmax(x, dim, dtype=dtype),
     # pairs, and spreads that are unbiased
-    "max": lambda x, dim=None, keepdim=False, *, other=None: _extreme("max", x, dim, keepdim, other),
-    "min": lambda x, dim=None, keepdim=False, *, other=None: _extreme("min", x, dim, keepdim, other),
+    "max": lambda x, *args, **by: _extreme("max", x, *args, **by),
+    "min": lambda x, *args, **by: _extreme("min", x, *args, **by),
+    "std": lambda x, *args, **by: _spread("std", x, *args, **by),
+    "var": lambda x, *args, **by: _spread("var", x, *args, **by),
     "sort": lambda x, dim=-1, descending=False, stable=True: _at(
         "sort", x, tt.argsort(x, axis=dim, descending=descending) if x.ndim else None, dim, True
     ),
@@ -46,15 +51,12 @@ METHODS: dict[str, Any] = {
         *tt.topk(x, k, axis=dim, largest=largest, sorted=sorted)
     ),
     "kthvalue": lambda x, k, dim=-1, keepdim=False: _at("kthvalue", x, _ranked(x, k - 1, dim), dim, keepdim),
-    "std": lambda x, dim=None, unbiased=None, keepdim=False, *, correction=None: _spread(
-        "std", x, dim, unbiased, keepdim, correction
-    ),
-    "var": lambda x, dim=None, unbiased=None, keepdim=False, *, correction=None: _spread(
-        "var", x, dim, unbiased, keepdim, correction
-    ),
     # of shapes
     "size": lambda x, dim=None: Size(x.shape) if dim is None else x.shape[dim],
     "chunk": lambda x, chunks, dim=0: Methods.split(x, max(1, -(-x.shape[dim] // chunks)), dim),
+    "tensor_split": lambda x, indices_or_sections, dim=0: Methods.split(
+        x, [len(part) for part in np.array_split(np.arange(x.shape[dim]), indices_or_sections)], dim
+    ),
     "diagonal": lambda x, offset=0, dim1=0, dim2=1: tt.linalg.diagonal(
         tt.moveaxis(x, (dim1, dim2), (-2, -1)), offset=offset
     ),
@@ -65,6 +67,9 @@ METHODS: dict[str, Any] = {
     # of places
     "nonzero": lambda x, *, as_tuple=False: tt.nonzero(x) if as_tuple else tt.stack(tt.nonzero(x), axis=-1),
     "gather": lambda x, dim, index, *, sparse_grad=False: x[_grid(x, dim, index)] if x.ndim else x,
+    "bincount": lambda x, weights=None, minlength=0: tt.asarray(
+        np.bincount(x.numpy(), None if weights is None else weights.numpy(), minlength), device=x.device
+    ),
     "select": lambda x, dim, index: x[_along(x, dim, index)],
     "narrow": lambda x, dim, start, length: x[_along(x, dim, slice(start, start + length))],
     "index_add": lambda x, dim, index, source, *, alpha=1: (
@@ -95,9 +100,11 @@ METHODS: dict[str, Any] = {
     ),
     "bernoulli_": lambda x, p=0.5, *, generator=None: x.copy_(tt.random.uniform(x.shape, generator=generator) < p),
     "random_": lambda x, low, high=None, *, generator=None: x.copy_(randint(low, high, x.shape, generator=generator)),
-    "new_tensor": lambda x, data, **options: tensor(data, **{"dtype": x.dtype, **options}),
+    "new_tensor": lambda x, data, **options: made(tt.tensor(data), **{"dtype": x.dtype, **options}),
+    **NEW,
 }
 FUNCTIONS: dict[str, Any] = {
+    **CREATING,
     "cdist": lambda x, y, p=2.0: tt.linalg.vector_norm(x[..., :, None, :] - y[..., None, :, :], ord=p, axis=-1),
     "einsum": lambda equation, *tensors: tt.einsum(equation, *_listed(tensors)),
     "meshgrid": lambda *tensors, indexing="ij": tt.meshgrid(*_listed(tensors), indexing=indexing),
@@ -105,7 +112,9 @@ FUNCTIONS: dict[str, Any] = {
     "var_mean": lambda x, dim=None, **by: (METHODS["var"](x, dim, **by), spelled(tt.mean)(x, dim=dim, **_kept(by))),
     "tril_indices": lambda row, col, offset=0, **options: tt.asarray(np.stack(np.tril_indices(row, offset, col))),
     "triu_indices": lambda row, col, offset=0, **options: tt.asarray(np.stack(np.triu_indices(row, offset, col))),
-    "where": lambda condition, *both: tt.where(condition, *both) if both else tt.nonzero(condition),
+    "where": lambda condition, input=None, other=None: (
+        tt.nonzero(condition) if input is None else tt.where(condition, input, other)
+    ),
     "numel": lambda x: x.size,
     "is_tensor": lambda x: isinstance(x, tt.Tensor),
     "is_floating_point": lambda x: x.dtype.kind == "f",
@@ -149,24 +158,11 @@ class Methods:
         last = tt.argmax(tt.flip(tt.astype(x == value, tt.int8), axis=dim), axis=dim, keepdims=True)
         return _at("mode", x, x.shape[dim] - 1 - last, dim, keepdim)
 
-    def isclose(x: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
-        near = (x == other) | (tt.abs(x - other) <= atol + rtol * tt.abs(other))
-        return near | (tt.isnan(x) & tt.isnan(other)) if equal_nan else near
-
-    def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
-        length = max(int(tt.max(x)) + 1 if x.size else 0, minlength)
-        ones = tt.ones(x.shape, dtype=tt.int64, device=x.device)
-        return tt.scatter(ones if weights is None else weights, x, (length,))
-
     def split(x: Any, split_size_or_sections: Any, dim: int = 0) -> Any:
         whole, lengths = x.shape[dim], split_size_or_sections
         if isinstance(lengths, int):
             lengths = [min(lengths, whole - start) for start in range(0, whole, lengths)] or [0]
         return tt.split(x, list(lengths), axis=dim)
-
-    def tensor_split(x: Any, indices_or_sections: Any, dim: int = 0) -> Any:
-        parts = np.array_split(np.arange(x.shape[dim]), indices_or_sections)
-        return Methods.split(x, [len(part) for part in parts], dim)
 
     def squeeze(x: Any, dim: Any = None) -> Any:
         """Without dimensions of length 1; others stay, also where they are named."""
@@ -275,7 +271,7 @@ def _at(name: str, x: Any, places: Any, dim: int, keepdim: bool) -> Any:
     return PAIRS[name](*((values, places) if keepdim else (tt.squeeze(values, dim), tt.squeeze(places, dim))))
 
 
-def _extreme(name: str, x: Any, dim: Any, keepdim: bool, other: Any) -> Any:
+def _extreme(name: str, x: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     if isinstance(dim, tt.Tensor) or other is not None:
         return (tt.maximum if name == "max" else tt.minimum)(x, dim if other is None else other)
     if dim is None:
@@ -283,8 +279,8 @@ def _extreme(name: str, x: Any, dim: Any, keepdim: bool, other: Any) -> Any:
     return _at(name, x, getattr(tt, f"arg{name}")(x, axis=dim, keepdims=True) if x.ndim else None, dim, keepdim)
 
 
-def _spread(name: str, x: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
+def _spread(name: str, x: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, **by: Any) -> Any:
     if isinstance(dim, bool):
         dim, unbiased = None, dim
-    default = 1 if unbiased is None else int(unbiased)
-    return getattr(tt, name)(x, axis=dim, correction=default if correction is None else correction, keepdims=keepdim)
+    correction = by.get("correction", 1 if unbiased is None else int(unbiased))
+    return getattr(tt, name)(x, axis=dim, correction=correction, keepdims=keepdim)

@@ -15,38 +15,32 @@ from .functions import METHODS
 from .speaking import device, spelled, tell
 
 SPEED = {"fused", "foreach", "capturable", "differentiable"}
-LOADING = {
-    "pin_memory", "num_workers", "prefetch_factor", "persistent_workers", "worker_init_fn", "multiprocessing_context",
-    "timeout", "pin_memory_device", "in_order",
-}  # fmt: skip
-OLD = ("size_average", "reduce", "_stacklevel")
-INPLACE = (
-    "ReLU ReLU6 LeakyReLU ELU SELU CELU SiLU Mish Hardtanh Hardswish Hardsigmoid Threshold Dropout Dropout1d Dropout2d"
-)
+LOADING = {"pin_memory", "num_workers", "prefetch_factor", "persistent_workers", "worker_init_fn", "timeout",
+           "multiprocessing_context", "pin_memory_device", "in_order"}  # fmt: skip
+INPLACE = """
+    ReLU ReLU6 LeakyReLU ELU SELU CELU SiLU Mish Hardtanh Hardswish Hardsigmoid Threshold Dropout Dropout1d Dropout2d
+"""
 
 
 class Place(ModuleType):
     """A module that has the names it is given, and otherwise those of one of ours, said as PyTorch does."""
 
-    def __init__(self, name: str, ours: Any = None, change: Any = None, **names: Any) -> None:
+    def __init__(self, name: str, ours: Any = None, change: Any = lambda value: value, **names: Any) -> None:
         super().__init__(f"{__package__}.{name}")
-        self.__dict__.update(names, _ours=ours, _change=change or (lambda value: value), __path__=[])
-        sys.modules[self.__name__] = self
+        self.__dict__.update(names, _ours=ours, _change=change, __path__=[])
         outer, _, own = self.__name__.rpartition(".")
+        sys.modules[self.__name__] = self
         setattr(sys.modules[outer], own, self)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        if not hasattr(self._ours, name):
+        if name.startswith("__") or not hasattr(self._ours, name):
             raise AttributeError(f"torch{self.__name__.removeprefix(__package__)}.{name} is not in tinytensor")
-        value = self._change(getattr(self._ours, name))
-        setattr(self, name, value)
+        self.__dict__[name] = value = self._change(getattr(self._ours, name))
         return value
 
 
 def without(names: set[str], words: str = "") -> Any:
-    """Makes subclasses which take arguments that change no number, and say once that they do nothing."""
+    """Makes subclasses that take arguments which change no number, and, with words, say once that they do nothing."""
 
     def change(kind: Any) -> Any:
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -61,17 +55,12 @@ def without(names: set[str], words: str = "") -> Any:
     return change
 
 
-def _changed(x: Any, result: Any, inplace: bool) -> Any:
-    """The result, which x takes over if it is asked to."""
-    return x._update("inplace=True", lambda *_: result, None) if inplace and result is not x else result
-
-
 def function_of_nn(function: Any) -> Any:
-    """The function, which takes `inplace` as well."""
+    """The function, which takes `inplace` as well: its input takes over the result."""
 
     def call(*args: Any, inplace: bool = False, **kwargs: Any) -> Any:
-        result = function(*args, **{name: value for name, value in kwargs.items() if name not in OLD})
-        return _changed(args[0], result, inplace)
+        result = function(*args, **kwargs)
+        return args[0]._update("inplace", lambda *_: result, None) if inplace and result is not args[0] else result
 
     return call if callable(function) and not isinstance(function, type) else function
 
@@ -81,13 +70,12 @@ def in_place(kind: Any) -> Any:
 
     class InPlace(kind):
         def __init__(self, *args: Any, inplace: bool = False, **kwargs: Any) -> None:
-            if args and isinstance(args[-1], bool):
-                *args, inplace = args  # type: ignore[assignment]
-            super().__init__(*args, **kwargs)
-            self.inplace = inplace
+            last = args[-1:] if args and isinstance(args[-1], bool) else ()
+            super().__init__(*args[: len(args) - len(last)], **kwargs)
+            self.inplace = any(last) or inplace
 
         def forward(self, x: Any) -> Any:
-            return _changed(x, super().forward(x), self.inplace)
+            return function_of_nn(super().forward)(x, inplace=self.inplace)
 
     InPlace.__name__ = kind.__name__
     return InPlace
@@ -108,19 +96,18 @@ def lazy(kind: Any, dim: int) -> Any:
             self.__class__ = kind
             return self.forward(x)
 
-    Lazy.__name__ = f"Lazy{kind.__name__}"
     return Lazy
 
 
 class Sampler:
-    """The base of samplers; your own one writes `__iter__` and `__len__`."""
+    """The base of samplers."""
 
     def __init__(self, data_source: Any = None) -> None:
         self.data_source = data_source
 
 
 class SubsetRandomSampler(Sampler):
-    """Some indices, in a random order."""
+    """Some indices in a random order."""
 
     def __init__(self, indices: Any, generator: Any = None) -> None:
         self.indices, self.generator = indices, generator
@@ -133,32 +120,17 @@ class SubsetRandomSampler(Sampler):
         return len(self.indices)
 
 
-class WeightedRandomSampler(SubsetRandomSampler):
+class WeightedRandomSampler(Sampler):
     """Indices drawn by their weights."""
 
     def __init__(self, weights: Any, num_samples: int, replacement: bool = True, generator: Any = None) -> None:
-        drawn = METHODS["multinomial"](tt.asarray(weights), num_samples, replacement, generator=generator)
-        super().__init__(drawn.tolist(), generator)
-
-
-class IterableDataset:
-    """A dataset that can only be gone through; your own one writes `__iter__`."""
-
-
-class DataLoader(without(LOADING, "change nothing here: batches are made in the calling thread")(data.DataLoader)):  # type: ignore[misc]
-    def __init__(self, dataset: Any, batch_size: int = 1, *args: Any, **kwargs: Any) -> None:
-        self.stream = dataset if isinstance(dataset, IterableDataset) else None
-        super().__init__(dataset if self.stream is None else [], batch_size, *args, **kwargs)
+        self.drawn, self.by = (tt.asarray(weights), num_samples, replacement), {"generator": generator}
 
     def __iter__(self) -> Any:
-        return super().__iter__() if self.stream is None else self._from_stream(self.stream)
+        return iter(METHODS["multinomial"](*self.drawn, **self.by).tolist())
 
-    def _from_stream(self, samples: Any) -> Any:
-        batches: Any = self.batch_sampler
-        samples = iter(samples)
-        while batch := list(itertools.islice(samples, batches.batch_size)):
-            if len(batch) == batches.batch_size or not batches.drop_last:
-                yield self.collate_fn(batch)
+    def __len__(self) -> int:
+        return self.drawn[1]
 
 
 class ConcatDataset(data.Dataset[Any]):
@@ -172,17 +144,33 @@ class ConcatDataset(data.Dataset[Any]):
 
     def __getitem__(self, index: int) -> Any:
         for dataset in self.datasets:
-            if 0 <= index < len(dataset):
+            if index < len(dataset):
                 return dataset[index]
             index -= len(dataset)
-        raise IndexError("ConcatDataset: index out of range")
+        raise IndexError("ConcatDataset: the index is beyond all datasets")
 
 
-def _list(values: Any) -> list[Any]:
-    return list(values) if isinstance(values, (list, tuple)) else [values]
+class IterableDataset:
+    """A dataset that can only be gone through."""
 
 
-def _has_gpu() -> bool:
+class DataLoader(without(LOADING, "change nothing here: batches are made in the calling thread")(data.DataLoader)):  # type: ignore[misc]
+    """Ours, and batches of an `IterableDataset`."""
+
+    def __init__(self, dataset: Any, *args: Any, **kwargs: Any) -> None:
+        self.stream = dataset if isinstance(dataset, IterableDataset) else None
+        super().__init__(dataset if self.stream is None else [], *args, **kwargs)
+
+    def __iter__(self) -> Any:
+        if self.stream is None:
+            return super().__iter__()
+        samples: Any = iter(self.stream)  # type: ignore[call-overload]
+        size = self.batch_sampler.batch_size
+        batches: Any = iter(lambda: list(itertools.islice(samples, size)), [])
+        return (self.collate_fn(batch) for batch in batches if len(batch) == size or not self.batch_sampler.drop_last)
+
+
+def _has_gpu(*place: Any) -> bool:
     return "gpu" in tt.__array_namespace_info__().devices()
 
 
@@ -190,28 +178,15 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
     """There is nothing to do here."""
 
 
-_named = {name: in_place(getattr(nn, name)) for name in INPLACE.split()}
-_lazy = {"Linear": -1, "Conv1d": 1, "Conv2d": 1, "BatchNorm1d": 1, "BatchNorm2d": 1}
-Place("nn", nn, **_named, **{f"Lazy{name}": lazy(getattr(nn, name), dim) for name, dim in _lazy.items()})
-_softmax = {name: function_of_nn(METHODS[name]) for name in ("softmax", "log_softmax")}
-_nn_f = Place("nn.functional", nn.functional, function_of_nn, **_softmax)
-for _name in ("relu", "leaky_relu", "elu"):
-    setattr(_nn_f, f"{_name}_", lambda x, *args, _name=_name: getattr(_nn_f, _name)(x, *args, inplace=True))
-Place("nn.init", nn.init)
-Place("nn.parallel", nn.parallel)
-Place("nn.parameter", Parameter=nn.Parameter)
-Place("nn.modules", nn)
-Place("nn.utils", nn.utils)
-Place("nn.utils.rnn", nn.utils.rnn)
-Place("optim", nn.optim, without(SPEED))
-Place("optim.lr_scheduler", nn.optim.lr_scheduler, without({"verbose"}), _LRScheduler=nn.optim.lr_scheduler.LRScheduler)
-Place("optim.swa_utils", nn.optim.swa_utils)
-Place("utils")
-Place(
-    "utils.data", data, Sampler=Sampler, SubsetRandomSampler=SubsetRandomSampler, ConcatDataset=ConcatDataset,
-    WeightedRandomSampler=WeightedRandomSampler, DataLoader=DataLoader, IterableDataset=IterableDataset,
-)  # fmt: skip
-Place("utils.checkpoint", checkpoint=nn.utils.checkpoint)
+def autocast(device_type: Any = "cuda", dtype: Any = tt.float16, enabled: bool = True, **options: Any) -> Any:
+    """float16 on a GPU; nothing elsewhere, and for other dtypes."""
+    return nn.amp.autocast(
+        enabled=enabled and dtype == tt.float16 and device(device_type).type == "cuda" and _has_gpu()
+    )
+
+
+def scaler(device: Any = "cuda", enabled: bool = True, **settings: Any) -> Any:
+    return nn.amp.GradScaler(enabled=enabled and _has_gpu(), **settings)
 
 
 def _norm(x: Any, ord: Any = None, dim: Any = None, keepdim: bool = False) -> Any:
@@ -220,50 +195,50 @@ def _norm(x: Any, ord: Any = None, dim: Any = None, keepdim: bool = False) -> An
     return tt.linalg.matrix_norm(x, ord=ord, keepdims=keepdim)
 
 
-Place("linalg", tt.linalg, spelled, norm=_norm)
-Place("fft", tt.fft, spelled)
-Place("special", tt.special, spelled)
-Place(
-    "autograd", detect_anomaly=tt.detect_anomaly, gradcheck=tt.gradcheck,
-    grad=lambda outputs, inputs, *args, **by: tuple(tt.grad(outputs, _list(inputs), *args, **by)),
-    set_detect_anomaly=lambda mode: tt.modes.state.change(anomaly=mode),
-    Variable=lambda x, requires_grad=False, volatile=False: x.requires_grad_() if requires_grad else x,
-    backward=lambda tensors, gradients=None, **by: tensors.backward(gradients, **by),
-)  # fmt: skip
+def _grad(outputs: Any, inputs: Any, *args: Any, **by: Any) -> Any:
+    return tuple(tt.grad(outputs, list(inputs) if isinstance(inputs, (list, tuple)) else [inputs], *args, **by))
+
+
+_layers = {name: in_place(getattr(nn, name)) for name in INPLACE.split()}
+for _name, _dim in {"Linear": -1, "Conv1d": 1, "Conv2d": 1, "BatchNorm1d": 1, "BatchNorm2d": 1}.items():
+    _layers[f"Lazy{_name}"] = lazy(getattr(nn, _name), _dim)
+Place("nn", nn, **_layers)
+F = Place(
+    "nn.functional", nn.functional, function_of_nn, softmax=METHODS["softmax"], log_softmax=METHODS["log_softmax"]
+)
+for _name in ("relu", "leaky_relu", "elu"):
+    setattr(F, f"{_name}_", lambda x, *args, _name=_name: getattr(F, _name)(x, *args, inplace=True))
+for _name, _ours in {"init": nn.init, "parallel": nn.parallel, "modules": nn, "parameter": nn.parameter}.items():
+    Place(f"nn.{_name}", _ours)
+Place("nn.utils", nn.utils)
+Place("nn.utils.rnn", nn.utils.rnn)
+Place("optim", nn.optim, without(SPEED))
+_schedules = nn.optim.lr_scheduler
+Place("optim.lr_scheduler", _schedules, without({"verbose"}), _LRScheduler=_schedules.LRScheduler)
+Place("optim.swa_utils", nn.optim.swa_utils)
+Place("utils")
+Place("utils.data", data, Sampler=Sampler, SubsetRandomSampler=SubsetRandomSampler, ConcatDataset=ConcatDataset,
+      WeightedRandomSampler=WeightedRandomSampler, DataLoader=DataLoader, IterableDataset=IterableDataset)  # fmt: skip
+for _name in ("dataloader", "dataset", "sampler", "distributed"):
+    Place(f"utils.data.{_name}", sys.modules[f"{__package__}.utils.data"])
+Place("utils.checkpoint", checkpoint=nn.utils.checkpoint)
+for _name, _ours in {"fft": tt.fft, "special": tt.special, "linalg": tt.linalg}.items():
+    Place(_name, _ours, spelled, **({"norm": _norm} if _name == "linalg" else {}))
+Place("autograd", detect_anomaly=tt.detect_anomaly, gradcheck=tt.gradcheck, grad=_grad,
+      Variable=lambda x, requires_grad=False, volatile=False: x.requires_grad_() if requires_grad else x,
+      set_detect_anomaly=lambda mode: tt.modes.state.change(anomaly=mode))  # fmt: skip
 Place("autograd.functional", jacobian=tt.jacobian, hessian=tt.hessian)
 Place("func", vmap=tt.vmap, jacrev=tt.jacobian, jacfwd=tt.jacobian, hessian=tt.hessian, vjp=tt.vjp, jvp=tt.jvp)
-
-
-def autocast(device_type: Any = "cuda", dtype: Any = None, enabled: bool = True, cache_enabled: Any = None) -> Any:
-    half = (tt.float16 if dtype is None else dtype) == tt.float16 and device(device_type) == "cuda" and _has_gpu()
-    return nn.amp.autocast(enabled=enabled and half)
-
-
-def grad_scaler(device: Any = "cuda", enabled: bool = True, **settings: Any) -> Any:
-    return nn.amp.GradScaler(enabled=enabled and _has_gpu(), **settings)
-
-
-Place("amp", autocast=autocast, GradScaler=grad_scaler)
-Place(
-    "cuda", is_available=_has_gpu, device_count=lambda: int(_has_gpu()), current_device=lambda: 0, manual_seed=_nothing,
-    manual_seed_all=_nothing, synchronize=_nothing, empty_cache=_nothing, is_bf16_supported=lambda *args: False,
-    get_device_name=lambda *args: "gpu", set_device=_nothing, memory_allocated=lambda *args: 0,
-    max_memory_allocated=lambda *args: 0, reset_peak_memory_stats=_nothing,
-)  # fmt: skip
-Place(
-    "cuda.amp", autocast=lambda enabled=True, **by: autocast(enabled=enabled, **by),
-    GradScaler=lambda **by: grad_scaler(**by),
-)  # fmt: skip
-Place(
-    "accelerator", is_available=_has_gpu, device_count=lambda: int(_has_gpu()), synchronize=_nothing,
-    current_accelerator=lambda *args, **by: device("cuda") if _has_gpu() else None,
-)  # fmt: skip
-for _name in ("mps", "xpu"):
-    Place(_name, is_available=lambda: False, device_count=lambda: 0, manual_seed=_nothing, synchronize=_nothing,
-          empty_cache=_nothing)  # fmt: skip
-Place("backends")
-Place("backends.mps", is_available=lambda: False, is_built=lambda: False)
-Place("backends.cudnn", is_available=lambda: False, deterministic=True, benchmark=False, enabled=False)
-Place("backends.cuda", is_built=lambda: False)
-Place("backends.cuda.matmul", allow_tf32=False)
-Place("version", cuda=None, hip=None, git_version=None)
+Place("amp", autocast=autocast, GradScaler=scaler)
+_device: dict[str, Any] = {"is_available": _has_gpu, "device_count": lambda: int(_has_gpu())}
+_device |= dict.fromkeys(("manual_seed", "manual_seed_all", "synchronize", "empty_cache", "set_device"), _nothing)
+Place("accelerator", **_device, current_accelerator=lambda *args, **by: device("cuda") if _has_gpu() else None)
+_device |= dict.fromkeys(
+    ("is_bf16_supported", "memory_allocated", "max_memory_allocated", "current_device"), lambda *_: 0
+)
+Place("cuda", **_device, get_device_name=lambda *_: "gpu")
+Place("cuda.amp", GradScaler=scaler, autocast=lambda enabled=True, **by: autocast(enabled=enabled, **by))
+for _name in ("mps", "xpu", "backends", "backends.mps", "backends.cudnn", "backends.cuda", "backends.cuda.matmul"):
+    Place(_name, **{**_device, "is_available": lambda: False, "device_count": lambda: 0}, is_built=lambda: False,
+          benchmark=False, enabled=False, deterministic=True, allow_tf32=False)  # fmt: skip
+Place("version", cuda=None, hip=None)

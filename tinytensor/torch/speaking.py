@@ -40,74 +40,51 @@ def _is_of_the_room(value: Any) -> bool:
 
 
 class Spoken:
-    """An attribute that is PyTorch's for those who speak PyTorch, and ours for all others."""
+    """An attribute that is PyTorch's for those who speak PyTorch, and ours, if we have one, for all others."""
 
-    __slots__ = ("ours", "theirs")
-
-    def __init__(self, theirs: Any, ours: Any) -> None:
-        self.theirs, self.ours = theirs, ours
+    def __init__(self, name: str, theirs: Any, ours: Any) -> None:
+        self.name, self.theirs, self.ours = name, theirs, ours
 
     def __get__(self, owner: Any, kind: Any = None) -> Any:
         chosen = self.theirs if speaks(sys._getframe(1)) else self.ours
-        return chosen.__get__(owner, kind)
+        if chosen is None and owner is not None:
+            raise AttributeError(f"{kind.__name__!r} object has no attribute {self.name!r}")
+        return chosen if chosen is None else chosen.__get__(owner, kind)
 
 
 class SpokenProperty(Spoken):
     """A property with two meanings when read, and one when set."""
 
-    __slots__ = ()
-
     def __set__(self, owner: Any, value: Any) -> None:
         self.ours.__set__(owner, value)
 
 
-class Unknown(str):
-    """Ours where we have nothing of the name."""
-
-    def __get__(self, owner: Any, kind: Any = None) -> Any:
-        if owner is None:
-            return self  # no function, to whoever goes through the names of a class
-        raise AttributeError(f"{getattr(kind, '__name__', kind)!r} object has no attribute {str(self)!r}")
-
-
 def teach(kind: type, name: str, theirs: Any) -> None:
     """Give an attribute of a class a second meaning, for those who speak PyTorch."""
-    ours = next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None) or Unknown(name)
-    spoken = SpokenProperty if hasattr(type(ours), "__set__") else Spoken
-    type.__setattr__(kind, name, spoken(theirs, ours))  # past `Replaceable`: library code sees no change
+    ours = vars(kind).get(name)
+    spoken = SpokenProperty if hasattr(ours, "__set__") else Spoken
+    type.__setattr__(kind, name, spoken(name, theirs, ours))  # past `Replaceable`: library code sees no change
 
 
 class device(str):
     """A device by PyTorch's name, which tinytensor's functions take as well: `torch.device("cuda:0")` is "gpu"."""
 
     type: str
-    index: int | None  # type: ignore[assignment]
 
-    def __new__(cls, type: Any, index: int | None = None) -> device:
-        if isinstance(type, device):
-            return type
-        kind, _, place = ("cuda", "", str(type)) if isinstance(type, int) else str(type).partition(":")
-        kind = "cuda" if kind == "gpu" else kind
-        self = super().__new__(cls, "gpu" if kind == "cuda" else kind)
-        self.type, self.index = kind, int(place) if place else index
+    def __new__(cls, kind: Any = "cpu", index: int | None = None) -> device:
+        name = "cuda" if isinstance(kind, int) or kind == "gpu" else str.__str__(kind).partition(":")[0]
+        self = super().__new__(cls, "gpu" if name in ("cuda", "gpu") else name)
+        self.type = "cuda" if self[:] == "gpu" else name
         return self
 
     def __str__(self) -> str:
-        return self.type if self.index is None else f"{self.type}:{self.index}"
+        return self.type
 
     def __repr__(self) -> str:
-        return f"device(type={self.type!r}{'' if self.index is None else f', index={self.index}'})"
+        return f"device(type={self.type!r})"
 
     def __format__(self, spec: str) -> str:
-        return format(str(self), spec)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, str) and str.__eq__(self, device(other))
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    __hash__ = str.__hash__
+        return format(self.type, spec)
 
 
 def spelled(function: Any) -> Any:
