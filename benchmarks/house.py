@@ -18,6 +18,7 @@ from command_line import Parser, refuse, write_json
 
 ROOT = Path(__file__).resolve().parents[1]
 WINGS = {  # a file belongs to the first pattern that its path begins with
+    "room of PyTorch's names": r"tinytensor/torch/",
     "engine room": r"(tinytensor|nn)/fast/|models/fast/",
     "pictures": r"tinytensor/(graph|pages|program|recording)/|tinytensor/(tracing|drawing|html_page|notebook)\.py"
     r"|nn/visualize/|nn/recording\.py|models/(attribution|decoding_trace|sentence_attention)\.py|models/training/(page|plots)",

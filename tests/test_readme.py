@@ -79,7 +79,7 @@ def test_snippets_of_the_documents_can_be_pasted_too(name):
         Prompt(runs=False).paste(text)
 
 
-ALONE = ("speed", "performance", "many-machines")  # they change how all that follows is computed
+ALONE = ("speed", "performance", "many-machines", "coming-from-pytorch")  # they change what follows in the process
 TOGETHER = ("pictures",)  # its snippets go on from each other
 PAGES = sorted(
     {path.stem for path in (ROOT / "docs").glob("*.md") if snippets(f"docs/{path.name}")} - {*ALONE, *TOGETHER}

@@ -1,0 +1,205 @@
+"""`import tinytensor.torch as torch`: PyTorch's programs print PyTorch's numbers, and nobody else notices the room.
+
+Everything runs in processes of its own, for a process that loads the room has it until it ends.
+"""
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+import ports  # noqa: E402
+
+
+def run(*arguments, cwd=ROOT):
+    return subprocess.run([sys.executable, *map(str, arguments)], capture_output=True, text=True, cwd=cwd)
+
+
+def says(code):
+    """What a program of its own prints; its errors if it fails."""
+    done = run("-c", textwrap.dedent(code))
+    return done.stdout.strip() if done.returncode == 0 else done.stderr
+
+
+@pytest.mark.parametrize("program", ports.programs(), ids=lambda program: program.stem)
+def test_a_program_prints_the_numbers_of_pytorch(program):
+    """Those that are kept, which PyTorch 2.13 printed."""
+    kept = program.with_suffix(".txt").read_text(encoding="utf-8")
+    assert ports.difference(kept, ports.output(program, *ports.HERE)) == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", ports.programs(), ids=lambda program: program.stem)
+def test_what_is_kept_is_what_pytorch_prints(program):
+    pytest.importorskip("torch")
+    kept = program.with_suffix(".txt").read_text(encoding="utf-8")
+    assert ports.difference(kept, ports.output(program)) == ""
+
+
+def test_a_program_that_does_not_ask_sees_nothing_of_it():
+    code = """
+        import sys
+        import tinytensor as tt
+        from tinytensor import models, nn
+        x = tt.asarray([[1.0, 2.0], [3.0, 5.0]])
+        print([name for name in sys.modules if name.startswith(("tinytensor.torch", "torch"))])
+        print(x.size, x.max(1).tolist(), type(x.data).__name__, type(x.device).__name__, hasattr(x, "split"))
+        print(type(vars(tt.Tensor)["max"]).__name__)
+    """
+    assert says(code).splitlines() == ["[]", "4 [2.0, 5.0] Data Name False", "function"]
+
+
+def test_other_modules_of_the_process_see_what_they_saw():
+    code = """
+        import tinytensor as tt
+        import tinytensor.torch as torch
+        ask = "seen = x.size, x.max(1), x.std(correction=0).item(), hasattr(x, 'split'), type(x.data).__name__, str(type(x.device))"
+        x = torch.tensor([[1.0, 2.0], [3.0, 5.0]])
+        other = {"__name__": "other", "tt": tt, "x": x}
+        exec(ask, other)
+        exec(ask)
+        print(other["seen"][0], other["seen"][1].tolist(), round(other["seen"][2], 3), *other["seen"][3:])
+        print(seen[0](0), seen[1].indices.tolist(), round(seen[2], 3), *seen[3:])
+        try:
+            exec("x.sum(dim=1)", other)
+        except TypeError as error:
+            print(error)
+    """
+    ours, theirs, error = says(code).splitlines()
+    assert ours == "4 [2.0, 5.0] 1.479 False Data <class 'tinytensor.backend.Name'>"
+    assert theirs == "2 [1, 1] 1.479 True Tensor <class 'tinytensor.torch.speaking.device'>"
+    assert error == "sum: got dim=; tinytensor names it axis, as the array API does"
+
+
+def test_the_library_computes_the_same_where_the_room_is_loaded():
+    code = """
+        import warnings
+        import tinytensor as tt
+        from tinytensor import nn
+        from tinytensor.models import Transformer
+        from tinytensor.models.data.sequences import SequenceTask
+
+        def bits():
+            tt.manual_seed(0)
+            task = SequenceTask("reverse", max_length=5)
+            model = Transformer(task.vocabulary, d_model=16, num_heads=2, num_layers=1, dropout=0.1)
+            norm = nn.BatchNorm1d(4)
+            optimizer = nn.optim.AdamW([*model.parameters(), *norm.parameters()], lr=1e-2)
+            for step in range(3):
+                batch = task.training_batch(step, 8)
+                logits = model(batch.source, batch.target_in)
+                target = tt.asarray(batch.target_out).reshape(-1)
+                loss = nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), target)
+                loss = loss + (norm(tt.random.randn(8, 4)).std(0, correction=0) ** 2).sum()
+                optimizer.zero_grad()
+                loss.backward()
+                nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                optimizer.step()
+            words = model.generate(batch.source).numpy()
+            return [p.numpy().tobytes() for p in model.parameters()] + [words.tobytes(), loss.item()]
+
+        warnings.simplefilter("error")  # a fast way that fails says so
+        before = bits()
+        import tinytensor.torch
+        print(bits() == before)
+    """
+    assert says(code) == "True"
+
+
+def test_install_lets_import_torch_find_the_room_and_refuses_beside_pytorch():
+    code = """
+        import sys, types
+        import tinytensor.torch
+        sys.modules["torch"] = types.ModuleType("torch")
+        try:
+            tinytensor.torch.install()
+        except RuntimeError as error:
+            print(error)
+        del sys.modules["torch"]
+        tinytensor.torch.install()
+        tinytensor.torch.install()
+        import torch, torch.nn as nn, torch.nn.functional as F, torch.utils.data
+        from torch.optim.lr_scheduler import StepLR
+        print(torch is tinytensor.torch, nn is torch.nn, F.relu(torch.zeros(1)).size())
+    """
+    refused, found = says(code).splitlines()
+    assert refused == "install: PyTorch itself is loaded in this process; call install() before `import torch`"
+    assert found == "True True torch.Size([1])"
+
+
+def test_a_script_has_its_arguments_its_folder_and_its_own_traceback(tmp_path):
+    (tmp_path / "helper.py").write_text("def rows(x):\n    return x.size(0)\n")  # it holds no name of the room
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, torch\nfrom helper import rows\nprint(sys.argv[1:], __name__, rows(torch.ones(3, 2)))\n"
+        "{}[torch.ones(1).item()]\n"
+    )
+    done = run("-m", "tinytensor.torch", script, "--lr", "1")
+    assert done.stdout == "['--lr', '1'] __main__ 3\n"
+    assert done.returncode == 1
+    first, second = done.stderr.splitlines()[:2]
+    assert first == "Traceback (most recent call last):"
+    assert "script.py" in second
+    assert "line 4" in second
+
+
+def test_no_script_is_one_line_and_exit_code_2(tmp_path):
+    for arguments in ((), (tmp_path / "none.py",)):
+        done = run("-m", "tinytensor.torch", *arguments)
+        assert done.returncode == 2
+        assert done.stderr.startswith("python -m tinytensor.torch: expected script.py and its arguments, got ")
+        assert done.stderr.count("\n") == 1
+
+
+def test_what_changes_nothing_is_told_once_at_the_line_of_the_program(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch\nfrom torch.utils.data import DataLoader\nfor _ in range(2):\n"
+        "    DataLoader([1, 2], num_workers=2, pin_memory=True)\n    torch.compile(torch.nn.Linear(1, 1))\n"
+    )
+    told = [line for line in run("-m", "tinytensor.torch", script).stderr.splitlines() if "Warning" in line]
+    assert len(told) == 2
+    assert "script.py:4: UserWarning: DataLoader: num_workers, pin_memory change nothing here" in told[0]
+    assert "script.py:5: UserWarning: torch.compile: the model is returned as it is" in told[1]
+
+
+def test_what_is_not_there_says_so():
+    code = """
+        import tinytensor.torch as torch
+        for ask in (
+            lambda: torch.save(torch.nn.Linear(1, 1), "model.pt"), lambda: torch.nn.Conv3d, lambda: torch.jit,
+            lambda: torch.multinomial(torch.zeros(3), 1), lambda: torch.cuda.Stream, lambda: torch.zeros(2).numpy_(),
+        ):
+            try:
+                ask()
+            except Exception as error:
+                print(type(error).__name__, error)
+    """
+    whole, conv, jit, weights, stream, method = says(code).splitlines()
+    assert whole == (
+        "TypeError torch.save: a whole model would be a pickle, which runs code when loaded; save state_dict()"
+    )
+    assert conv == "AttributeError torch.nn.Conv3d is not in tinytensor"
+    assert jit.startswith("AttributeError ")
+    assert weights.startswith("RuntimeError multinomial: weights must be finite")
+    assert stream == "AttributeError torch.cuda.Stream is not in tinytensor"
+    assert method == "AttributeError 'Tensor' object has no attribute 'numpy_'"
+
+
+def test_data_shares_memory_and_a_gradient_that_needs_the_old_values_notices():
+    code = """
+        import tinytensor.torch as torch
+        w = torch.tensor([1.0, 2.0], requires_grad=True)
+        loss = (w * w).sum()
+        w.data.mul_(3)
+        print(w.tolist(), w.data.requires_grad, w.is_leaf)
+        try:
+            loss.backward()
+        except RuntimeError as error:
+            print("changed in place" in str(error))
+    """
+    assert says(code).splitlines() == ["[3.0, 6.0] False True", "True"]
