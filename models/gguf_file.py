@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from tinytensor.nn import functional as F
+
 from .families import Config
 from .folder_tokenizer import FolderTokenizer, byte_pairs, packages
 from .ids import NONE
@@ -51,6 +53,8 @@ NAMES = {
     "ffn_down": "mlp.down_proj",
 }
 
+FREQUENCIES, LLAMA3_FACTORS, LLAMA3_LENGTH = "rope_freqs.weight", (8.0, 32.0), 8192
+
 CONTROL, USER_DEFINED = 3, 4  # kinds of tokens: those of a chat, and words that are never taken apart
 
 
@@ -80,12 +84,14 @@ def read_file(path: Path) -> tuple[Config, dict[str, Weight], FolderTokenizer]:
         config = _config(path, str(kind), said)
         weights = {}
         for tensor in reader.tensors:
-            name, weight = _name(tensor.name), _weight(path, gguf, tensor)
-            is_turned = kind == "llama" and name.endswith(
-                ("q_proj.weight", "k_proj.weight", "q_proj.bias", "k_proj.bias")
-            )
-            heads = config["num_attention_heads" if ".q_proj" in name else "num_key_value_heads"]
-            weights[name] = _unturned(weight, heads) if is_turned else weight
+            weight = _weight(path, gguf, tensor)
+            if tensor.name == FREQUENCIES:
+                config["rope_scaling"] = _stretch(path, np.asarray(weight), config["rope_theta"])
+                continue
+            name, heads = _name(tensor.name), config["num_attention_heads"]
+            shared = heads if ".q_proj" in name else config.get("num_key_value_heads", heads)
+            is_turned = kind == "llama" and re.search(r"[qk]_proj\.", name)
+            weights[name] = _unturned(weight, shared) if is_turned else weight
         config["vocab_size"] = len(weights["model.embed_tokens.weight"])
         config["tie_word_embeddings"] = "lm_head.weight" not in weights
         config["attention_bias"] = "model.layers.0.self_attn.q_proj.bias" in weights
@@ -111,6 +117,17 @@ def _config(path: Path, kind: str, said: dict[str, Any]) -> Config:
     if scaling == "linear":
         found["rope_scaling"] = {"rope_type": "linear", "factor": float(known["rope.scaling.factor"])}
     return Config(path, found)
+
+
+def _stretch(path: Path, slower: np.ndarray, base: float) -> dict[str, Any]:
+    """The rotary positions of Llama 3.1 and later, of which a file holds by how much each angle is slower."""
+    angles = base ** (-np.arange(len(slower)) / len(slower))
+    for factor in LLAMA3_FACTORS:
+        stretch = F.RotaryStretch(factor, LLAMA3_LENGTH)
+        if np.allclose(angles / stretch.slowed(angles), slower, rtol=1e-3):
+            names = "factor", "original_max_position_embeddings", "low_freq_factor", "high_freq_factor"
+            return {"rope_type": "llama3", **dict(zip(names, stretch))}
+    raise PretrainedError(f"{path}: {FREQUENCIES} is not as in Llama 3.1 or 3.2")
 
 
 def _name(there: str) -> str:
@@ -157,14 +174,17 @@ def _unturned(weight: Weight, heads: int) -> Weight:
 
 
 def _tokenizer(path: Path, said: dict[str, Any]) -> FolderTokenizer:
-    """The tokenizer: byte-pair encoding over bytes."""
+    """The tokenizer: byte-pair encoding over bytes, or sentencepiece's over characters."""
     (tokenizers,) = packages("tokenizers")
     known = {name.removeprefix("tokenizer.ggml."): value for name, value in said.items()}
-    if known.get("model") != "gpt2" or known.get("pre") not in SPLITS:
-        kind = f"{known.get('model')}, {known.get('pre')}"
-        raise PretrainedError(f"{path}: a tokenizer of kind {kind}; expected gpt2 with {', '.join(SPLITS)}")
     words, kinds = known["tokens"], known["token_type"]
-    made = byte_pairs(words, [tuple(pair.split(" ")) for pair in known["merges"]], **SPLITS[known["pre"]])
+    if is_spm := known.get("model") == "llama":
+        made = _by_scores(tokenizers, words, known["scores"], known.get("add_space_prefix", True))
+    elif known.get("model") == "gpt2" and known.get("pre") in SPLITS:
+        made = byte_pairs(words, [tuple(pair.split(" ")) for pair in known["merges"]], **SPLITS[known["pre"]])
+    else:
+        kind = f"{known.get('model')}, {known.get('pre')}"
+        raise PretrainedError(f"{path}: a tokenizer of kind {kind}; expected llama, or gpt2 with {', '.join(SPLITS)}")
     for number, is_special in ((CONTROL, True), (USER_DEFINED, False)):
         made.add_tokens(
             [
@@ -174,7 +194,7 @@ def _tokenizer(path: Path, said: dict[str, Any]) -> FolderTokenizer:
             ]
         )
     special = {role: int(known[f"{name}_token_id"]) for role, name in ROLES.items() if f"{name}_token_id" in known}
-    if known.get("add_bos_token") and "bos_token" in special:
+    if known.get("add_bos_token", is_spm) and "bos_token" in special:
         begin = words[special["bos_token"]]
         made.post_processor = tokenizers.processors.TemplateProcessing(
             [begin, "$A"], special_tokens=[(begin, special["bos_token"])]
@@ -183,6 +203,24 @@ def _tokenizer(path: Path, said: dict[str, Any]) -> FolderTokenizer:
         del special["pad_token"]  # or it would hide what begins and ends texts
     return FolderTokenizer(made, special.get("pad_token", NONE), special, said.get("tokenizer.chat_template"))
 
+
+def _by_scores(tokenizers: Any, words: list[str], scores: list[float], begins_with_space: bool) -> Any:
+    """Sentencepiece's byte-pair encoding (Kudo and Richardson 2018): the pair of the best score is joined."""
+    ids = {word: i for i, word in enumerate(words)}
+    pairs = [(word[:i], word[i:]) for word in words for i in range(1, len(word))]
+    pairs = [pair for pair in pairs if pair[0] in ids and pair[1] in ids]
+    pairs.sort(key=lambda pair: (-scores[ids["".join(pair)]], ids[pair[0]], ids[pair[1]]))
+    unknown = words[0] if words[0] == "<unk>" else None
+    made = tokenizers.Tokenizer(tokenizers.models.BPE(ids, pairs, unk_token=unknown, fuse_unk=True, byte_fallback=True))
+    change, read = tokenizers.normalizers, tokenizers.decoders
+    space = [change.Prepend(SPACE)] if begins_with_space else []
+    made.normalizer = change.Sequence([*space, change.Replace(" ", SPACE)])
+    begin = [read.Strip(" ", 1, 0)] if begins_with_space else []
+    made.decoder = read.Sequence([read.Replace(SPACE, " "), read.ByteFallback(), read.Fuse(), *begin])
+    return made
+
+
+SPACE = "▁"  # of sentencepiece
 
 ROLES = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}
 

@@ -18,7 +18,7 @@ LINES = {
     "room of PyTorch's names": 957,
     "core and ops": 9032,
     "layers": 10831,
-    "models": 4703,
+    "models": 4741,
     "engine room": 9835,
     "pictures": 16980,
     "files in ONNX": 712,

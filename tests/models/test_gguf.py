@@ -1,6 +1,7 @@
 """GGUF files, written here by the package `gguf`: the model that they hold, or one error that names the file."""
 
 import importlib.metadata
+import io
 import itertools
 import json
 
@@ -12,6 +13,7 @@ from tinytensor import models
 from tinytensor.models import LanguageModel
 from tinytensor.models.language_model import LLAMA
 from tinytensor.models.pretrained import PretrainedError
+from tinytensor.nn import functional as F
 
 from .test_folder_tokenizer import END, pairs
 
@@ -68,12 +70,28 @@ def tensors(model, kind):
     return found
 
 
-def written(path, kind="llama", *, said=None, quantise=None, pre="gpt-2", kinds=None, **options):
+def written(
+    path,
+    kind="llama",
+    *,
+    said=None,
+    quantise=None,
+    pre="gpt-2",
+    words=None,
+    kinds=None,
+    scores=None,
+    more=None,
+    **options,
+):
     """A file of a random model, and the model."""
     count = pairs(path.parent)
-    words = sorted(vocabulary := json.loads((path.parent / "vocab.json").read_text()), key=vocabulary.get)
+    vocabulary = json.loads((path.parent / "vocab.json").read_text())
+    own = sorted(vocabulary, key=vocabulary.get)
+    assert len(own) == count
     merges = [line for line in (path.parent / "merges.txt").read_text().split("\n") if line and line[0] != "#"]
-    assert len(words) == count
+    begin, end = (vocabulary[END],) * 2 if words is None else (1, 2)
+    words = own if words is None else words
+    count = len(words)
     model = made(kind, count, **options)
     writer = gguf.GGUFWriter(path, kind)
     entries = {"block_count": 2, "embedding_length": SIZE, "feed_forward_length": INNER, "context_length": LENGTH,
@@ -84,17 +102,20 @@ def written(path, kind="llama", *, said=None, quantise=None, pre="gpt-2", kinds=
         writer.add_uint32(f"{kind}.{name}", value)
     writer.add_float32(f"{kind}.attention.layer_norm_rms_epsilon", 1e-5)
     writer.add_float32(f"{kind}.rope.freq_base", 10000.0)
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre(pre)
+    writer.add_tokenizer_model("gpt2" if scores is None else "llama")
+    writer.add_tokenizer_pre(pre if scores is None else "default")
     writer.add_token_list(words)
-    writer.add_token_merges(merges)
+    if scores is None:
+        writer.add_token_merges(merges)
+    else:
+        writer.add_token_scores(scores)
     writer.add_token_types([3 if word == END else (kinds or {}).get(word, 1) for word in words])
-    writer.add_bos_token_id(vocabulary[END])
-    writer.add_eos_token_id(vocabulary[END])
+    writer.add_bos_token_id(begin)
+    writer.add_eos_token_id(end)
     writer.add_chat_template(TEMPLATE)
     for name, (add, value) in (said or {}).items():
         getattr(writer, f"add_{add}")(name, value)
-    for name, w in tensors(model, kind).items():
+    for name, w in (tensors(model, kind) | (more or {})).items():
         if quantise is not None and w.ndim == 2:
             writer.add_tensor(name, gguf.quants.quantize(w, quantise), raw_dtype=quantise)
         else:
@@ -218,10 +239,52 @@ def test_slower_angles(tmp_path):
     np.testing.assert_allclose(models.load(path)(IDS).numpy(), model(IDS).numpy(), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("factor", [8.0, 32.0])
+def test_the_angles_of_llama_3(factor, tmp_path):
+    """A file holds by how much each angle is slower."""
+    stretch = (factor, 8192, 1.0, 4.0)
+    angles = 10000.0 ** (-np.arange(SIZE // HEADS // 2) / (SIZE // HEADS // 2))
+    slower = (angles / F.RotaryStretch(*stretch).slowed(angles)).astype(np.float32)
+    path = tmp_path / "model.gguf"
+    model = written(path, rotary_stretch=stretch, more={"rope_freqs.weight": slower})
+    assert models.load(path).config["rotary_stretch"] == stretch
+    np.testing.assert_allclose(models.load(path)(IDS).numpy(), model(IDS).numpy(), rtol=1e-5, atol=1e-5)
+    written(path, more={"rope_freqs.weight": slower * 1.5})
+    with pytest.raises(PretrainedError, match="rope_freqs.weight is not as in Llama 3.1 or 3.2"):
+        models.load(path)
+
+
+@pytest.mark.parametrize("prefix", [True, False])
+def test_pieces_by_their_scores(prefix, tmp_path):
+    """Those of Llama 1 and 2, TinyLlama and Mistral: sentencepiece itself is the judge."""
+    sentencepiece = pytest.importorskip("sentencepiece")
+    model = io.BytesIO()
+    texts = ["the small river is cold", "größe und café", "a river, and 123 more rivers"] * 9
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts), model_writer=model, model_type="bpe", vocab_size=330, byte_fallback=True,
+        normalization_rule_name="identity", remove_extra_whitespaces=False, add_dummy_prefix=prefix, minloglevel=2,
+    )  # fmt: skip
+    theirs = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    count = theirs.vocab_size()
+    words = [theirs.id_to_piece(i) for i in range(count)]
+    kinds = [2 if theirs.is_unknown(i) else 3 if theirs.is_control(i) else 6 if theirs.is_byte(i) else 1
+             for i in range(count)]  # fmt: skip
+    path = tmp_path / "model.gguf"
+    written(path, words=words, kinds=dict(zip(words, kinds)), scores=[theirs.get_score(i) for i in range(count)],
+            said={"tokenizer.ggml.add_space_prefix": ("bool", prefix)})  # fmt: skip
+    tokenizer = models.load(path).tokenizer
+    for text in [*texts[:3], "größer", "x  y", "河 is water", "Unseen Words!", "a\nb"]:
+        assert tokenizer.encode(text) == theirs.encode(text)
+        assert tokenizer.decode(tokenizer.encode(text)) == theirs.decode(theirs.encode(text))
+    assert tokenizer("the").tolist() == [[theirs.bos_id(), *theirs.encode("the")]]
+
+
 def test_a_tokenizer_of_another_kind(tmp_path):
     path = tmp_path / "model.gguf"
     written(path, pre="viking")
-    with pytest.raises(PretrainedError, match="a tokenizer of kind gpt2, viking; expected gpt2 with gpt-2, smollm"):
+    with pytest.raises(
+        PretrainedError, match="a tokenizer of kind gpt2, viking; expected llama, or gpt2 with gpt-2, smollm"
+    ):
         models.load(path)
 
 

@@ -57,7 +57,10 @@ def test_other_modules_of_the_process_see_what_they_saw():
     code = """
         import tinytensor as tt
         import tinytensor.torch as torch
-        ask = "seen = x.size, x.max(1), x.std(correction=0).item(), hasattr(x, 'split'), type(x.data).__name__, str(type(x.device))"
+        ask = (
+            "seen = x.size, x.max(1), x.std(correction=0).item(), hasattr(x, 'split'), type(x.data).__name__, "
+            "str(type(x.device))"
+        )
         x = torch.tensor([[1.0, 2.0], [3.0, 5.0]])
         other = {"__name__": "other", "tt": tt, "x": x}
         exec(ask, other)
