@@ -15,7 +15,7 @@ import house  # noqa: E402
 from . import mutants  # noqa: E402
 
 LINES = {
-    "room of PyTorch's names": 957,
+    "room of PyTorch's names": 995,
     "core and ops": 9032,
     "layers": 10831,
     "models": 4741,

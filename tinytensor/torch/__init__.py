@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import sys
 from inspect import signature
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FunctionType
 from typing import Any
 
@@ -59,15 +61,23 @@ def compile(model: Any = None, **options: Any) -> Any:
 
 
 def save(obj: Any, f: Any, **options: Any) -> None:
-    """Write a `state_dict`, or nested values, to a file, by `tinytensor.nn.save`."""
+    """Write a `state_dict`, or nested values, to a path or an open file, by `tinytensor.nn.save`."""
     if isinstance(obj, _nn.Module):
         raise TypeError("torch.save: a whole model would be a pickle, which runs code when loaded; save state_dict()")
-    _nn.save(obj, f)
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "state") if hasattr(f, "write") else f
+        _nn.save(obj, path)
+        if path is not f:
+            f.write(path.read_bytes())
 
 
 def load(f: Any, map_location: Any = None, **options: Any) -> Any:
     """What `save` wrote."""
-    return _nn.load(f, device=device(map_location) if isinstance(map_location, str) else "cpu")
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "state") if hasattr(f, "read") else f
+        if path is not f:
+            path.write_bytes(f.read())
+        return _nn.load(path, device=device(map_location) if isinstance(map_location, str) else "cpu")
 
 
 class set_grad_enabled:
@@ -110,17 +120,19 @@ _ALIASES = {"cat": "concat", "concatenate": "concat", "broadcast_tensors": "broa
 
 def _teach() -> None:
     renamed = {ours for names in tt.hints.KEYWORDS.values() for ours in names} | {"device"}
+    METHODS.update({name: spelled(theirs) for name, theirs in METHODS.items()})
     for name, ours in list(vars(tt.Tensor).items()):
         if isinstance(ours, FunctionType) and not name.startswith("_") and name not in METHODS:
             METHODS[name] = spelled(ours) if renamed & set(signature(ours).parameters) else ours
     for name, function in list(METHODS.items()):
-        if f"{name}_" in tt.missing.NAMES.split():
+        if f"{name}_" in (*tt.missing.NAMES.split(), "addcdiv_", "addcmul_", "addmm_", "fmod_", "frac_", "lerp_"):
             METHODS.setdefault(f"{name}_", _in_place(function, f"{name}_"))
     for name, theirs in METHODS.items():
         if vars(tt.Tensor).get(name) is not theirs:
             speaking.teach(tt.Tensor, name, theirs)
     properties: dict[str, Any] = {
         "data": lambda self: self.detach(), "device": lambda self: device(self.device),
+        "shape": lambda self: Size(self.shape),
         "is_cuda": lambda self: self.device == "gpu", "grad_fn": lambda self: None if self.is_leaf else self._node,
     }  # fmt: skip
     for name, get in properties.items():
@@ -128,6 +140,9 @@ def _teach() -> None:
     speaking.teach(_nn.Module, "to", _to)
     speaking.teach(_nn.Module, "cuda", lambda self, device=None: _OURS(self, "gpu"))
     speaking.teach(_nn.Module, "half", lambda self: _OURS(self, half))
+    speaking.teach(_nn.Module, "compile", lambda self, **options: compile(self) and None)
+    for kind in (_nn.RNN, _nn.LSTM, _nn.GRU):
+        speaking.teach(kind, "flatten_parameters", places._nothing)
 
 
 def _in_place(function: Any, name: Any) -> Any:

@@ -4,6 +4,8 @@ import os
 import sys
 from types import ModuleType
 
+import numpy as np
+
 from . import install, speaking
 
 if len(sys.argv) < 2 or not os.path.isfile(sys.argv[1]):
@@ -15,6 +17,7 @@ sys.argv = sys.argv[1:]
 sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
 speaking.folders.append(os.path.join(sys.path[0], ""))
 install()
+np.seterr(all="ignore")  # PyTorch is silent where a logarithm of 0 is taken
 main = sys.modules["__main__"] = ModuleType("__main__")
 main.__file__ = sys.argv[0]
 try:

@@ -18,6 +18,17 @@ from .creating import CREATING, NEW, _joined, made, randint
 from .speaking import device as as_device
 from .speaking import spelled
 
+
+def _spread(name: str) -> Any:
+    def spread(x: Any, dim: Any = None, unbiased: Any = True, keepdim: bool = False, *, correction: Any = None) -> Any:
+        if isinstance(dim, bool):
+            dim, unbiased = None, dim
+        correction = int(unbiased) if correction is None else correction
+        return getattr(tt, name)(x, axis=dim, correction=correction, keepdims=keepdim)
+
+    return spread
+
+
 KINDS = {
     "FloatTensor": "float32", "DoubleTensor": "float64", "HalfTensor": "float16", "LongTensor": "int64",
     "IntTensor": "int32", "ShortTensor": "int16", "CharTensor": "int8", "ByteTensor": "uint8", "BoolTensor": "bool",
@@ -40,10 +51,10 @@ METHODS: dict[str, Any] = {
     "softmax": lambda x, dim, dtype=None: F.softmax(x, dim, dtype=dtype),
     "log_softmax": lambda x, dim, dtype=None: F.log_softmax(x, dim, dtype=dtype),
     # pairs, and spreads that are unbiased
-    "max": lambda x, *args, **by: _extreme("max", x, *args, **by),
-    "min": lambda x, *args, **by: _extreme("min", x, *args, **by),
-    "std": lambda x, *args, **by: _spread("std", x, *args, **by),
-    "var": lambda x, *args, **by: _spread("var", x, *args, **by),
+    "max": lambda x, dim=None, keepdim=False, *, other=None: _extreme("max", x, dim, keepdim, other),
+    "min": lambda x, dim=None, keepdim=False, *, other=None: _extreme("min", x, dim, keepdim, other),
+    "std": _spread("std"),
+    "var": _spread("var"),
     "sort": lambda x, dim=-1, descending=False, stable=True: _at(
         "sort", x, tt.argsort(x, axis=dim, descending=descending) if x.ndim else None, dim, True
     ),
@@ -271,16 +282,9 @@ def _at(name: str, x: Any, places: Any, dim: int, keepdim: bool) -> Any:
     return PAIRS[name](*((values, places) if keepdim else (tt.squeeze(values, dim), tt.squeeze(places, dim))))
 
 
-def _extreme(name: str, x: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
+def _extreme(name: str, x: Any, dim: Any, keepdim: bool, other: Any) -> Any:
     if isinstance(dim, tt.Tensor) or other is not None:
         return (tt.maximum if name == "max" else tt.minimum)(x, dim if other is None else other)
     if dim is None:
         return getattr(tt, name)(x)
     return _at(name, x, getattr(tt, f"arg{name}")(x, axis=dim, keepdims=True) if x.ndim else None, dim, keepdim)
-
-
-def _spread(name: str, x: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, **by: Any) -> Any:
-    if isinstance(dim, bool):
-        dim, unbiased = None, dim
-    correction = by.get("correction", 1 if unbiased is None else int(unbiased))
-    return getattr(tt, name)(x, axis=dim, correction=correction, keepdims=keepdim)

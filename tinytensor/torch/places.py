@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+from collections import defaultdict
 from types import ModuleType
 from typing import Any
 
@@ -99,6 +100,19 @@ def lazy(kind: Any, dim: int) -> Any:
     return Lazy
 
 
+class _Optimizers(type(nn.optim.Optimizer)):  # type: ignore[misc]
+    def __instancecheck__(cls, value: Any) -> bool:
+        return type.__instancecheck__(nn.optim.Optimizer if cls is Optimizer else cls, value)
+
+
+class Optimizer(nn.optim.Optimizer, metaclass=_Optimizers):
+    """The base of optimisers of one's own, which finds a state for every parameter; true of all optimisers."""
+
+    def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+        super().__init__(params, defaults)
+        self.state = defaultdict(dict)
+
+
 class Sampler:
     """The base of samplers."""
 
@@ -160,6 +174,7 @@ class DataLoader(without(LOADING, "change nothing here: batches are made in the 
     def __init__(self, dataset: Any, *args: Any, **kwargs: Any) -> None:
         self.stream = dataset if isinstance(dataset, IterableDataset) else None
         super().__init__(dataset if self.stream is None else [], *args, **kwargs)
+        self.batch_size = getattr(self.batch_sampler, "batch_size", None)
 
     def __iter__(self) -> Any:
         if self.stream is None:
@@ -212,9 +227,10 @@ for _name, _ours in {"init": nn.init, "parallel": nn.parallel, "modules": nn, "p
     Place(f"nn.{_name}", _ours)
 Place("nn.utils", nn.utils)
 Place("nn.utils.rnn", nn.utils.rnn)
-Place("optim", nn.optim, without(SPEED))
+Place("optim", nn.optim, without(SPEED), Optimizer=Optimizer)
 _schedules = nn.optim.lr_scheduler
-Place("optim.lr_scheduler", _schedules, without({"verbose"}), _LRScheduler=_schedules.LRScheduler)
+_schedule = dict.fromkeys(("LRScheduler", "_LRScheduler"), _schedules.LRScheduler)
+Place("optim.lr_scheduler", _schedules, without({"verbose"}), **_schedule)
 Place("optim.swa_utils", nn.optim.swa_utils)
 Place("utils")
 Place("utils.data", data, Sampler=Sampler, SubsetRandomSampler=SubsetRandomSampler, ConcatDataset=ConcatDataset,

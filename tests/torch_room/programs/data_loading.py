@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 from torch.nn.utils.rnn import pad_sequence
-from torch.utils.data import ConcatDataset, DataLoader, Dataset, RandomSampler, Sampler
+from torch.utils.data import ConcatDataset, DataLoader, Dataset, IterableDataset, RandomSampler, Sampler
 from torch.utils.data import SubsetRandomSampler, WeightedRandomSampler, random_split
 
 
@@ -39,6 +39,14 @@ loader = DataLoader(words, batch_size=4, sampler=ByLength(words), collate_fn=col
 for ids, lengths in loader:
     mask = ids.ne(-1)
     print(ids.size(), ids.tolist(), mask.sum(dim=1).equal(lengths))
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(torch.arange(5).view(5, 1))
+
+
+print(loader.batch_size, [batch.tolist() for batch in DataLoader(Stream(), batch_size=2)])
 a, b = random_split(words, [0.8, 0.2])
 print(len(a), len(b), sorted([*a.indices, *b.indices]) == list(range(11)))
 print(sorted(SubsetRandomSampler([3, 5, 8])), set(WeightedRandomSampler([0.0, 1.0, 0.0], 7)), len(loader))

@@ -21,6 +21,7 @@ x = torch.from_numpy(rng.standard_normal((3, 4)).astype(np.float32))
 y = torch.from_numpy(rng.standard_normal((3, 4)).astype(np.float32))
 i = torch.tensor([[0, 2], [1, 1], [2, 0]])
 b = torch.from_numpy(rng.standard_normal((2, 3, 4)).astype(np.float32))
+print(x.shape, x.size(), x.shape.numel())
 show(x.size(), x.size(0), x.size(-1), x.size(dim=1), x.numel(), x.dim(), x.ndimension(), x.nelement(), len(x.size()))
 show(torch.max(x), torch.max(x, 1), torch.max(x, dim=0, keepdim=True), torch.max(x, y), x.max(-1)[1], x.min(0).values)
 show(
@@ -28,6 +29,7 @@ show(
 )
 show(x.median(), x.median(1), x.median(dim=0).values, i.mode(0).values, torch.mode(i, 1)[0], x.kthvalue(2, 1))
 show(x.std(), x.std(-1), x.std(0, keepdim=True), x.var(1, unbiased=False), torch.var(x, dim=0), torch.std(x, 1, False))
+show(x.std(axis=1, keepdims=True), x.max(axis=0).values, torch.sum(x, axis=1, keepdims=True), x.argmax(axis=1))
 show(x.split(3, dim=1), x.split([1, 3], 1), torch.chunk(x, 3, dim=1), x.chunk(2), x.unbind(1), torch.tensor_split(x, 2))
 show(x.repeat(2, 1), x.repeat(2, 1, 1), torch.repeat_interleave(x, 2, dim=0), x.repeat_interleave(2), x.tile(1, 2))
 show(

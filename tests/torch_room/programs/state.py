@@ -1,5 +1,6 @@
 """Checkpoints of model, optimizer and scheduler; ModuleList, Sequential, Parameter, lazy layers; schedules of rates."""
 
+import io
 import os
 import tempfile
 
@@ -98,3 +99,31 @@ for make in (
         sched.step(1.0) if isinstance(sched, lr_scheduler.ReduceLROnPlateau) else sched.step()
         rates.append(round(opt.param_groups[0]["lr"], 5))
     print(type(sched).__name__, rates)
+
+
+class Momentum(torch.optim.Optimizer):
+    def __init__(self, params, lr=1e-3):
+        super().__init__(params, dict(lr=lr))
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                if "m" not in state:
+                    state["m"] = torch.zeros_like(p.data)
+                state["m"].mul_(0.9).add_(p.grad.data, alpha=0.1)
+                p.data.addcdiv_(state["m"], p.grad.abs().sqrt().add_(1e-8), value=-group["lr"])
+
+
+w = nn.Parameter(torch.tensor([1.0, -2.0]))
+opt = Momentum([w], lr=0.1)
+for _ in range(3):
+    opt.zero_grad()
+    (w**2).sum().backward()
+    opt.step()
+print(w.data.tolist(), isinstance(opt, torch.optim.Optimizer), isinstance(optimizer, torch.optim.Optimizer))
+buffer = io.BytesIO()
+torch.save({"w": w.data}, buffer)
+buffer.seek(0)
+print(torch.load(buffer)["w"].tolist())
