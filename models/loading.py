@@ -36,7 +36,7 @@ def load(path: str | os.PathLike[str], device: str = "cpu") -> Any:
     """
     where, name = Path(path), os.fspath(path)
     tokenizer: Any
-    if gguf_file.is_gguf(where):
+    if gguf_file.is_gguf(where) or (where.suffix == ".gguf" and where.is_file()):
         config, weights, tokenizer = gguf_file.read_file(where)
         found = huggingface.as_folder(where, config, weights, tokenizer)
     elif huggingface.is_theirs(where):

@@ -294,7 +294,7 @@ def test_a_damaged_file_is_one_error_or_a_model(tmp_path):
     written(path)
     whole = path.read_bytes()
     rng = np.random.default_rng(0)
-    for size in (4, 8, 24, 100, 1000, len(whole) // 2, len(whole) - 1):
+    for size in (0, 2, 4, 8, 24, 100, 1000, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:size])
         with pytest.raises(PretrainedError, match=path.name):
             models.load(path)
