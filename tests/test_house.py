@@ -15,7 +15,7 @@ import house  # noqa: E402
 from . import mutants  # noqa: E402
 
 LINES = {
-    "room of PyTorch's names": 995,
+    "room of PyTorch's names": 996,
     "core and ops": 8943,
     "layers": 10397,
     "models": 4527,
