@@ -1,4 +1,4 @@
-"""Programs written for PyTorch, run as they are by `python -m tinytensor.torch` and by PyTorch: the same numbers?
+"""Programs written for PyTorch, run as they are by tinytensor.torch and by PyTorch: the same numbers?
 
     python benchmarks/ports.py
 

@@ -3,6 +3,7 @@
 Everything runs in processes of its own, for a process that loads the room has it until it ends.
 """
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -186,10 +187,10 @@ def test_what_is_not_there_says_so():
     assert whole == (
         "TypeError torch.save: a whole model would be a pickle, which runs code when loaded; save state_dict()"
     )
-    assert conv == "AttributeError torch.nn.Conv3d is not in tinytensor"
+    assert conv == "AttributeError torch.nn.Conv3d is not in tinytensor; docs/left-out.md says what to use"
     assert jit.startswith("AttributeError ")
     assert weights.startswith("RuntimeError multinomial: weights must be finite")
-    assert stream == "AttributeError torch.cuda.Stream is not in tinytensor"
+    assert stream.startswith("AttributeError torch.cuda.Stream is not in tinytensor")
     assert method == "AttributeError 'Tensor' object has no attribute 'numpy_'"
 
 
@@ -206,3 +207,28 @@ def test_data_shares_memory_and_a_gradient_that_needs_the_old_values_notices():
             print("changed in place" in str(error))
     """
     assert says(code).splitlines() == ["[3.0, 6.0] False True", "True"]
+
+
+def test_devices_of_a_gpu_by_pytorchs_names(tmp_path):
+    """On the stand-in for CuPy."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent("""
+            import torch
+            device = torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+            model, x = torch.nn.Linear(3, 2).to(device), torch.randn(4, 3, device="cuda")
+            on = [model(x), x.to("cuda:0"), x.cpu().cuda(), x.new_zeros(2), torch.zeros_like(x)]
+            on += [torch.arange(3, device=0), x.median(1).values, x.mode(1).indices, x.sort().indices, x.var(1)]
+            on += [x.unfold(1, 2, 1)]
+            on += [torch.multinomial(x.abs(), 2), x.gather(1, x.argmax(1, True)), x.scatter(1, x.argmin(1, True), 1)]
+            print({y.device.type for y in on}, x.is_cuda, x.device == device, f"{device}", x.to("cpu").device)
+            model(x).sum().backward()
+            torch.optim.Adam(model.parameters()).step()
+            with torch.autocast(device_type="cuda", dtype=torch.float16):
+                print(model(x).dtype == torch.float16, next(model.to("cpu").parameters()).device)
+        """)
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests" / "standin")])}
+    command = [sys.executable, "-m", "tinytensor.torch", script]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.stdout.splitlines() == ["{'cuda'} True True cuda cpu", "True cpu"], done.stderr

@@ -271,7 +271,7 @@ def _source(x: Any, index: Any, src: Any) -> Any:
 
 
 def _ranked(x: Any, rank: int, dim: int) -> Any:
-    return tt.take(tt.argsort(x, axis=dim), tt.asarray([rank]), axis=dim)
+    return tt.take(tt.argsort(x, axis=dim), tt.asarray([rank], device=x.device), axis=dim)
 
 
 def _at(name: str, x: Any, places: Any, dim: int, keepdim: bool) -> Any:

@@ -35,7 +35,8 @@ class Place(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or not hasattr(self._ours, name):
-            raise AttributeError(f"torch{self.__name__.removeprefix(__package__)}.{name} is not in tinytensor")
+            place = self.__name__.removeprefix(__package__)
+            raise AttributeError(f"torch{place}.{name} is not in tinytensor; docs/left-out.md says what to use")
         self.__dict__[name] = value = self._change(getattr(self._ours, name))
         return value
 
