@@ -95,7 +95,7 @@ class Tensor(Added, metaclass=Replaceable):
     @property
     def device(self) -> str:
         """`"cpu"` or `"gpu"`."""
-        return backend.Name(backend.for_array(self._data).device)
+        return backend.NAMES[backend.for_array(self._data).device]
 
     __hash__ = object.__hash__  # by identity, though == compares element by element
 

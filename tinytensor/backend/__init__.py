@@ -34,6 +34,9 @@ class Name(str):
         raise AttributeError(f"x.device is a text, {str(self)!r}; {told}", name=name, obj=self)
 
 
+NAMES = {name: Name(name) for name in DEVICES}
+
+
 class DeviceError(RuntimeError):
     """A device is missing, or arrays of different devices met."""
 

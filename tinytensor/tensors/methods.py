@@ -30,7 +30,7 @@ class Count(int):
 
     def __new__(cls, x: TensorCore) -> Count:
         count = super().__new__(cls, x._data.size)
-        count.shape = tuple(x.shape)
+        count.shape = x._data.shape
         return count
 
     shape: tuple[int, ...]
