@@ -117,13 +117,13 @@ def real(rounds: int) -> dict[str, Any]:
     import tinytensor as tt
     from tests.parity.huggingface import apart
     from tinytensor import models
-    from tinytensor.models.scripts.real_models import MINILM, SMOLLM2, path_of
+    from tinytensor.models.scripts.real_models import minilm, smollm2
 
     torch.set_num_threads(1)
     tt.set_num_threads(1)
     tt.speed_up()
     results: dict[str, Any] = {}
-    encoder, its = models.load(path_of(*MINILM)), transformers.AutoModel.from_pretrained(path_of(*MINILM)).eval()
+    encoder, its = models.load(minilm()), transformers.AutoModel.from_pretrained(minilm()).eval()
     ids = encoder.tokenizer(*TEXTS)
     shown = torch.tensor(ids != encoder.pad_id).long()
     with torch.no_grad(), tt.no_grad():
@@ -131,13 +131,13 @@ def real(rounds: int) -> dict[str, Any]:
         mean = (states * shown[..., None]).sum(dim=1) / shown.sum(dim=1)[:, None]
         results["MiniLM: vectors"] = apart(encoder.pooled(ids), torch.nn.functional.normalize(mean))
     with tempfile.TemporaryDirectory() as folder, threadpool_limits(1), torch.no_grad(), tt.no_grad():
-        model = models.load(path_of(*SMOLLM2))
+        model = models.load(smollm2())
         model.save_pretrained(folder, format="huggingface")
         its = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
         for name, path in (
-            ("MiniLM", path_of(*MINILM)),
+            ("MiniLM", minilm()),
             ("SmolLM2, folder", folder),
-            ("SmolLM2, GGUF", path_of(*SMOLLM2)),
+            ("SmolLM2, GGUF", smollm2()),
         ):
             said = subprocess.run(
                 [sys.executable, "-c", LOADING, path], capture_output=True, text=True, check=True

@@ -21,7 +21,7 @@ import tinytensor as tt
 from tinytensor import models
 from tinytensor.models.pretrained import PretrainedError
 from tinytensor.models.scripts import command_line
-from tinytensor.models.scripts.real_models import SMOLLM2, path_of
+from tinytensor.models.scripts.real_models import smollm2
 
 PROMPT = "> "
 
@@ -71,7 +71,7 @@ def main() -> int:
     tt.manual_seed(arguments.seed)
     tt.speed_up()
     with command_line.told(PretrainedError):
-        model = models.load(arguments.model or path_of(*SMOLLM2), arguments.device)
+        model = models.load(arguments.model or smollm2(), arguments.device)
     if getattr(model.tokenizer, "template", None) is None or not hasattr(model, "stream"):
         raise command_line.UsageError(f"{arguments.model}: no model to talk with: it has no chat template")
     messages = [{"role": "system", "content": arguments.system}] if arguments.system else []

@@ -20,7 +20,7 @@ import tinytensor as tt
 from tinytensor import models, nn
 from tinytensor.models.pretrained import PretrainedError
 from tinytensor.models.scripts import command_line
-from tinytensor.models.scripts.real_models import SMOLLM2, path_of
+from tinytensor.models.scripts.real_models import smollm2
 from tinytensor.nn import functional as F
 
 CAPITALS = {
@@ -115,7 +115,7 @@ def main() -> int:
     tt.manual_seed(arguments.seed)
     tt.speed_up()
     with command_line.told(PretrainedError):
-        model = models.load(arguments.model or path_of(*SMOLLM2))
+        model = models.load(arguments.model or smollm2())
     if getattr(model.tokenizer, "template", None) is None:
         raise command_line.UsageError(f"{arguments.model}: no model to talk with: it has no chat template")
     taught, others = questions(arguments.seed)

@@ -20,7 +20,7 @@ import tinytensor as tt
 from tinytensor import models
 from tinytensor.models.pretrained import PretrainedError
 from tinytensor.models.scripts import command_line
-from tinytensor.models.scripts.real_models import MINILM, path_of
+from tinytensor.models.scripts.real_models import minilm
 from tinytensor.nn import functional as F
 
 AT_ONCE = 64  # sentences
@@ -65,7 +65,7 @@ def main() -> int:
     sentences = read(arguments.file)
     tt.speed_up()
     with command_line.told(PretrainedError):
-        model = models.load(arguments.model or path_of(*MINILM), arguments.device)
+        model = models.load(arguments.model or minilm(), arguments.device)
     if not isinstance(model, models.Encoder) or model.tokenizer is None:
         raise command_line.UsageError(f"{arguments.model}: no encoder with a tokenizer, which gives sentences vectors")
     with command_line.told(ValueError):

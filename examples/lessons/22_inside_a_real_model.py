@@ -15,13 +15,13 @@ import tinytensor as tt
 from tinytensor import models, nn
 from tinytensor.models import inside
 from tinytensor.models.scripts.lesson import Lesson
-from tinytensor.models.scripts.real_models import SMOLLM2, path_of
+from tinytensor.models.scripts.real_models import smollm2
 from tinytensor.nn import functional as F
 from tinytensor.nn import visualize
 
 lesson = Lesson("22_inside_a_real_model")
 print(tt.speed_up())
-model = models.load(path_of(*SMOLLM2))
+model = models.load(smollm2())
 encode, pieces = model.tokenizer.encode, model.tokenizer.pieces
 
 # %% [markdown]

