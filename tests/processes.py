@@ -249,6 +249,18 @@ def _reopen(name, place):
     setattr(sys, f"__{name}__", stream)
 
 
+def modules_of_the_library():
+    """The names of all modules but those of the room of PyTorch's names, which gives Tensors more names for good."""
+    import tinytensor
+
+    for top in pkgutil.iter_modules(tinytensor.__path__, "tinytensor."):
+        if top.name != "tinytensor.torch":
+            yield top.name
+            if top.ispkg:
+                inside = importlib.import_module(top.name).__path__
+                yield from (module.name for module in pkgutil.walk_packages(inside, f"{top.name}."))
+
+
 def _import_all():
     import tinytensor.models
 

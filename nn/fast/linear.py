@@ -27,7 +27,9 @@ def linear_forward(xp, x, weight, bias):
     if loops := xp.linear(rows, weight, bias, out):
         loops.apply(rows, weight, bias, out)
     else:
-        few = xp.device == "cpu" and 1 < len(rows) < FEW_ROWS  # to read the weight once is most of the work
+        few = (
+            xp.device == "cpu" and 1 < len(rows) < FEW_ROWS and len(bias if bias is not None else weight) == len(weight)
+        )
         part, count = (multiply_columns, len(weight)) if few else (multiply_rows, len(rows))
         xp.in_parts(part, count, rows.size * len(weight) // FLOPS, product=True, most=PRODUCTS)
     return out.reshape(*x.shape[:-1], len(weight)), (rows, weight)

@@ -3,7 +3,6 @@
 import doctest
 import importlib
 import inspect
-import pkgutil
 import re
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import tinytensor as tt
+from tests.processes import modules_of_the_library
 
 ROOT = Path(__file__).parents[2]
 
@@ -108,7 +108,7 @@ def test_docstrings_become_what_sphinx_reads(site, docstring, rst):
     assert "\n".join(site("docstrings").as_rst(docstring.split("\n"))) == rst
 
 
-MODULES = [m.name for m in pkgutil.walk_packages(tt.__path__, "tinytensor.") if not m.name.endswith("__main__")]
+MODULES = [name for name in modules_of_the_library() if not name.endswith("__main__")]
 
 
 def test_examples_in_docstrings_print_what_they_say():

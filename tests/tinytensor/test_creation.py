@@ -183,7 +183,7 @@ def test_operators_with_scalars_on_either_side(device):
 def test_methods_are_the_functions_of_the_same_name():
     x = tt.asarray(np.random.default_rng(0).uniform(0.1, 0.9, (2, 3)))
     names = "abs all any argmax argmin argsort cos erf exp isnan log logsumexp max mean min prod round sigmoid sin sort"
-    for name in (*names.split(), "sqrt", "std", "sum", "tanh", "var"):
+    for name in (*names.split(), "sqrt", "sum", "tanh"):
         np.testing.assert_array_equal(getattr(x, name)().numpy(), getattr(tt, name)(x).numpy(), strict=True)
     assert x.flatten().shape == (6,)
     assert (

@@ -1,7 +1,6 @@
 """Files in ONNX: every op's row of the table, and what is refused, against ONNX Runtime."""
 
 import importlib
-import pkgutil
 import re
 import sys
 
@@ -10,6 +9,7 @@ import pytest
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
+from tests.processes import modules_of_the_library
 from tinytensor import nn
 
 from ..nn import op_samples
@@ -76,9 +76,9 @@ def draw(*shape):
 
 def library():
     """Every op that a module of the library declares."""
-    for module in pkgutil.walk_packages(tt.__path__, "tinytensor."):
-        if not re.search(r"scripts|__main__|fast\.(cublas|graphs|kernels)|backend\.cupy|distributed\.", module.name):
-            importlib.import_module(module.name)
+    for name in modules_of_the_library():
+        if not re.search(r"scripts|__main__|fast\.(cublas|graphs|kernels)|backend\.cupy|distributed\.", name):
+            importlib.import_module(name)
     return {name: op for name, op in tt.ops.items() if op.function.__module__.startswith("tinytensor.")}
 
 
