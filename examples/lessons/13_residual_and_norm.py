@@ -88,7 +88,7 @@ def gradient_norms(make):
         states[-1].retain_grad()
     gradient = tt.random.randn(1, 8, 32)
     states[-1].backward(gradient / tt.linalg.vector_norm(gradient))
-    return [tt.linalg.vector_norm(x.grad.double()).item() for x in states], states[-1].std().item()
+    return [tt.linalg.vector_norm(x.grad.double()).item() for x in states], states[-1].std(correction=0).item()
 
 
 norms = {}

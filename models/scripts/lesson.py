@@ -1,7 +1,7 @@
 """A lesson: a file of cells that is a script, a notebook and a page; it shows pictures and prints numbers.
 
     lesson = Lesson("05_scaling")
-    lesson.number("variance of q·k at d_k = 512", scores.var())
+    lesson.number("variance of q·k at d_k = 512", scores.var(correction=0))
     lesson.show("variance", visualize.curves({"variance": (sizes, variances)}))
 
 As a script it also takes `--exercises`, `--hint NAME` and `--check mine.py` (see `exercises.py`).
