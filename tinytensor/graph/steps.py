@@ -202,7 +202,7 @@ class _Pages(_Finder):
             turn, turns = keys[start : start + length], 1
             while keys[start + turns * length : start + (turns + 1) * length] == turn:
                 turns += 1
-            if turns >= FEWEST and len(set(turn)) > 1:
+            if turns > FEWEST and len(set(turn)) > 1:  # three are seen at once, as queries, keys and values are
                 return [items[start + i * length : start + (i + 1) * length] for i in range(turns)]
         return []
 
