@@ -61,7 +61,7 @@ DECIDED = [
     ("max|min|sort|median|nanmedian", "1 results", "gives values alone over an axis"),
     (
         "split|repeat",
-        "shape|results|positional|count|divide",
+        "shape|results|positional|by position|count|divide",
         "takes the number of parts, or repeats each element, as NumPy does",
     ),
     ("equal", "another shape", "compares element by element"),
@@ -96,7 +96,7 @@ DECIDED = [
     ("linalg.pinv", "a tolerance is a number|positional", "a tolerance is one for each matrix, and has its name"),
     ("max|min", "is out of range", "of two Tensors it is another function"),
     ("to", "name it", "non_blocking and copy have their names"),
-    ("std|var", "got None", "divides by n, unless `correction` says otherwise"),
+    ("std|var", r"got None|write x\.", "divides by n, unless `correction` says otherwise"),
     ("linalg.eig|linalg.svd", "specified up to multiplication", "PyTorch's own error"),
     ("linalg.cholesky", "another gradient", "what makes a matrix no longer Hermitian has no part in it"),
     ("std|var|sigmoid|nn.functional.silu", "expected real numbers", "is for real numbers"),
