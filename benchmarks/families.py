@@ -88,7 +88,7 @@ def random_models() -> dict[str, Any]:
 
 
 def refused() -> dict[str, str]:
-    """What is said of models that are not read."""
+    """The errors for models that are not read."""
     import transformers
 
     from tinytensor import models

@@ -27,7 +27,7 @@ def programs() -> list[Path]:
 
 
 def output(program: Path, *how: str) -> str:
-    """What a program prints, run with these words in front of its name; its errors too if it, or a fast way, fails."""
+    """A program's output, run with these words in front of its name; its errors too if it, or a fast way, fails."""
     done = subprocess.run([sys.executable, *how, program], capture_output=True, text=True, cwd=PROGRAMS.parents[2])
     failed = done.returncode or "please report" in done.stderr
     return done.stdout + done.stderr * bool(failed)

@@ -84,8 +84,8 @@ gallery.show("explorer.html", visualize.attention_explorer(attention, words))
 # %% [markdown]
 # ## Layers
 #
-# What a model would say after each layer, how its loss changes without each head, and which position of one text brings
-# its answer back in another. This one is not trained, either.
+# The words that a model would say after each layer, the change of its loss without each head, and the position of one
+# text that brings its answer back in another. This one is not trained, either.
 
 # %%
 speaker = models.LanguageModel(5, d_model=32, num_heads=4, num_layers=4)

@@ -81,7 +81,7 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Rules:
-    """What decoding obeys beside the model. The numbers are those of `transformers`, under its names.
+    """The rules of decoding beside the model. The numbers are those of `transformers`, under its names.
 
     Attributes:
         repetition_penalty: of an id that was said, a positive logit is divided by it, a negative one multiplied (Keskar

@@ -36,7 +36,7 @@ class Encoder(ReadsHuggingFace, nn.Module):
         norm_eps: eps of the layer normalisations.
         head: whether to add the head that predicts hidden words.
         pooler: whether to add tanh(W x + b) of the first position, which BERT trains for its second objective.
-        pooling, normalize: what `pooled` does unless it is told otherwise: its kind, and whether vectors have length 1.
+        pooling, normalize: the defaults of `pooled`: its kind, and whether vectors have length 1.
         pad_id, mask_id: the ids of padding and of the mask that replaces a hidden word. Without a pad_id, and beside
             it, -1 is padding.
 
@@ -141,8 +141,8 @@ class Encoder(ReadsHuggingFace, nn.Module):
 
         Args:
             kind: "mean" or "max" over all positions but padding, "first" for the vector of the first position, "pooler"
-                for tanh(W x + b) of it; default: the model's own, as for
-            normalize: whether each vector is divided by its length.
+                for tanh(W x + b) of it; default: the model's `pooling`.
+            normalize: divide each vector by its length; default: the model's `normalize`.
         """
         kind = self.pooling if kind is None else kind
         if kind not in POOLINGS or (kind == "pooler" and self.pooler is None):

@@ -89,22 +89,27 @@ class Config(dict[str, Any]):
         return [i for i in value if 0 <= i < self["vocab_size"]]
 
 
+def _encoder(config: Config, d_model: str, heads: str, layers: str, d_ff: str, dropout: str) -> dict[str, Any]:
+    """The arguments of every BERT, from the names of its entries."""
+    return {
+        "vocabulary": config.count("vocab_size"),
+        "d_model": config.count(d_model),
+        "num_heads": config.count(heads),
+        "num_layers": config.count(layers),
+        "d_ff": config.count(d_ff),
+        "dropout": config.number(dropout, 0.1),
+        "max_length": config.count("max_position_embeddings"),
+        "pad_id": next(iter(config.ids("pad_token_id")), None if "pad_token_id" in config else 0),
+    }
+
+
 def _bert(config: Config) -> dict[str, Any]:
     config.demand("hidden_act", "gelu")
     config.demand("position_embedding_type", "absolute")
     config.demand("is_decoder", False)
-    return {
-        "vocabulary": config.count("vocab_size"),
-        "d_model": config.count("hidden_size"),
-        "num_heads": config.count("num_attention_heads"),
-        "num_layers": config.count("num_hidden_layers"),
-        "d_ff": config.count("intermediate_size"),
-        "dropout": config.number("hidden_dropout_prob", 0.1),
-        "max_length": config.count("max_position_embeddings"),
-        "segments": config.count("type_vocab_size", 2),
-        "norm_eps": config.number("layer_norm_eps", 1e-12),
-        "pad_id": next(iter(config.ids("pad_token_id")), None if "pad_token_id" in config else 0),
-    }
+    names = "hidden_size", "num_attention_heads", "num_hidden_layers", "intermediate_size", "hidden_dropout_prob"
+    segments, norm_eps = config.count("type_vocab_size", 2), config.number("layer_norm_eps", 1e-12)
+    return _encoder(config, *names) | {"segments": segments, "norm_eps": norm_eps}
 
 
 def _roberta(config: Config) -> dict[str, Any]:
@@ -115,18 +120,8 @@ def _roberta(config: Config) -> dict[str, Any]:
 
 def _distilbert(config: Config) -> dict[str, Any]:
     config.demand("activation", "gelu")
-    return {
-        "vocabulary": config.count("vocab_size"),
-        "d_model": config.count("dim"),
-        "num_heads": config.count("n_heads"),
-        "num_layers": config.count("n_layers"),
-        "d_ff": config.count("hidden_dim"),
-        "dropout": config.number("dropout", 0.1),
-        "max_length": config.count("max_position_embeddings"),
-        "segments": 0,
-        "norm_eps": 1e-12,
-        "pad_id": next(iter(config.ids("pad_token_id")), None if "pad_token_id" in config else 0),
-    }
+    names = "dim", "n_heads", "n_layers", "hidden_dim", "dropout"
+    return _encoder(config, *names) | {"segments": 0, "norm_eps": 1e-12}
 
 
 def _gpt2(config: Config) -> dict[str, Any]:

@@ -289,7 +289,7 @@ def _template(folder: Path, said: dict[str, Any]) -> str | None:
 
 
 def _longest(folder: Path) -> int | None:
-    """Where a sentence transformer cuts its texts, special tokens included."""
+    """The number of ids after which a sentence transformer cuts its texts, special tokens included."""
     said = entries(folder / SENTENCES, optional=True)
     longest = said.get("max_seq_length")
     if said.get("do_lower_case") not in (None, False) or (longest is not None and type(longest) is not int):

@@ -1,4 +1,4 @@
-"""GGUF files: a model and its tokenizer in one file, with weights of 4 to 8 bits, which become float32 here.
+"""GGUF files: a model and its tokenizer in one file, with weights of 2 to 32 bits, which become float32 here.
 
 The package `gguf` reads the file. A table says what Hugging Face's config would call its numbers and weights, so that a
 file goes the way of a folder from there on.
@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from tinytensor.machine.files import open_file
 from tinytensor.nn import functional as F
 
 from .families import Config
 from .folder_tokenizer import FolderTokenizer, byte_pairs, packages
 from .ids import NONE
-from .weights import AT_ONCE, PretrainedError, Weight, open_file, reading
+from .weights import PretrainedError, Weight, pieces, reading
 
 MAGIC = b"GGUF"
 FAMILIES = ("llama", "qwen2", "qwen3")
@@ -103,7 +104,7 @@ def read_file(path: Path) -> tuple[Config, dict[str, Weight], FolderTokenizer]:
 
 
 def _config(path: Path, kind: str, said: dict[str, Any]) -> Config:
-    """What Hugging Face's config.json would say. What would change the numbers and has no place here is refused."""
+    """Hugging Face's config.json of the same model. Raises PretrainedError for an entry that has no place there."""
     found: dict[str, Any] = {"model_type": kind}
     for names, prefix in ((ENTRIES, kind), (ENDS, "tokenizer.ggml")):
         found |= {here: said[f"{prefix}.{there}"] for here, there in names.items() if f"{prefix}.{there}" in said}
@@ -144,15 +145,15 @@ def _weight(path: Path, gguf: Any, tensor: Any) -> Weight:
     shape = tuple(int(size) for size in tensor.shape[::-1])  # the file says the last axis first
 
     def fill(out: np.ndarray) -> None:
-        rows = max(1, AT_ONCE // max(1, out[0].size)) if len(out) else 1
-        for start in range(0, len(out), rows):
-            part = tensor.data[start : start + rows]  # of a map of the file, whose pages would count as ours if touched
+        start = 0
+        for piece in pieces(out):
+            part = tensor.data[start : start + len(piece)]  # of a map: its pages would count as ours if touched
             at = tensor.data_offset + start * part[:1].nbytes
             found = np.fromfile(path, part.dtype, part.size, offset=at)
             if found.size < part.size:
                 raise PretrainedError(f"{path}: became shorter while it was read; load it again")
-            found = found.reshape(part.shape)
-            out[start : start + rows] = gguf.quants.dequantize(found, tensor.tensor_type)
+            piece[...] = gguf.quants.dequantize(found.reshape(part.shape), tensor.tensor_type)
+            start += len(piece)
 
     try:
         gguf.quants.dequantize(tensor.data[:1], tensor.tensor_type)

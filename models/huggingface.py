@@ -22,7 +22,7 @@ from tinytensor.machine.files import atomic_write, read_json
 from .families import FAMILIES, NOT_READ, PARTS, Config, Family
 from .folder_tokenizer import FolderTokenizer
 from .marian_tokenizer import MarianTokenizer
-from .pretrained import Folder, Origin, Pretrained, make_model
+from .pretrained import Folder, Origin, Pretrained, make_model, state_once
 from .weights import CONFIG, PretrainedError, Weight, entries, of_array, reading, stacked, weights_in
 
 WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -124,13 +124,10 @@ def _pooling(folder: Path) -> dict[str, Any]:
         kinds = [(step["type"].rpartition(".")[2], folder / step["path"] / CONFIG) for step in steps]
     except (TypeError, KeyError, AttributeError):
         raise PretrainedError(f"{folder / STEPS}: {shown(steps)}; expected a list of steps") from None
-    if [kind for kind, _ in kinds] not in (
-        ["Transformer"],
-        ["Transformer", "Pooling"],
-        ["Transformer", "Pooling", "Normalize"],
-    ):
+    met = [kind for kind, _ in kinds]
+    if not met or met != ["Transformer", "Pooling", "Normalize"][: len(met)]:
         expected = "Transformer, Pooling and Normalize"
-        raise PretrainedError(f"{folder / STEPS}: steps {', '.join(kind for kind, _ in kinds)}; expected {expected}")
+        raise PretrainedError(f"{folder / STEPS}: steps {', '.join(met)}; expected {expected}")
     if name := entries(folder / PROMPTS, optional=True).get("default_prompt_name"):
         raise PretrainedError(
             f"{folder / PROMPTS}: default_prompt_name {shown(name)}; expected null: write the prompt before each text"
@@ -139,7 +136,7 @@ def _pooling(folder: Path) -> dict[str, Any]:
         return {}
     said = entries(kinds[1][1])
     on = [name for name, value in said.items() if name.startswith("pooling_mode") and value]
-    if len(on) != 1 or (on[0] not in POOLINGS and on[0] != "pooling_mode"):
+    if len(on) != 1 or on[0] not in POOLINGS:
         raise PretrainedError(
             f"{kinds[1][1]}: pools by {', '.join(on) or 'nothing'}; expected one of {', '.join(POOLINGS)}"
         )
@@ -233,11 +230,8 @@ def write_theirs(folder: str | os.PathLike[str], model: Any) -> None:
         )
     path, family = Path(folder), FAMILIES[origin.config["model_type"]]
     state = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
-    left = {name for name in state if name not in {here.partition("#")[0] for here in origin.names.values()}}
-    shared = {name for name, _ in model.named_parameters(remove_duplicate=False)} - dict(
-        model.named_parameters()
-    ).keys()
-    if lost := [name for name in left - shared if not re.fullmatch(family.zeros, name) or state[name].any()]:
+    left = state_once(model).keys() - {here.partition("#")[0] for here in origin.names.values()}
+    if lost := [name for name in left if not re.fullmatch(family.zeros, name) or state[name].any()]:
         raise ValueError(f"save_pretrained: a {origin.config['model_type']} has no place for {_some(lost)}")
     weights = {there: _theirs(family, there, here, state) for there, here in origin.names.items()}
     path.mkdir(parents=True, exist_ok=True)

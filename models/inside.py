@@ -1,4 +1,4 @@
-"""What a language model computes, layer by layer and head by head: by reading it, and by changing it.
+"""The computation of a language model, layer by layer and head by head: by reading it, and by changing it.
 
     logit_lens(model, ids)                        the logits of each layer, were it the last
     logit_shares(model, ids, token)               what each head and each network adds to a logit
@@ -60,7 +60,7 @@ class LogitShares(NamedTuple):
 
 
 def logit_shares(model: LanguageModel, ids: Any, token: int, other: int | None = None, *, at: int = -1) -> LogitShares:
-    """What each part adds to the logit of a token, or to that minus the logit of another (Elhage et al. 2021).
+    """The share of each part in the logit of a token, or in that minus the logit of another (Elhage et al. 2021).
 
     All parts add to one vector, which the last norm scales. With the scale that this text has, the logit is their sum.
 

@@ -15,7 +15,7 @@ from tinytensor.machine.files import atomic_write, read_json
 from .data.tokenizer import Tokenizer, TokenizerError
 from .weights import PretrainedError, reading
 
-VOCABULARY, SOURCE, TARGET = "vocab.json", "source.spm", "target.spm"
+FILES = VOCABULARY, SOURCE, TARGET = "vocab.json", "source.spm", "target.spm"
 
 
 class MarianTokenizer:
@@ -36,7 +36,7 @@ class MarianTokenizer:
     @staticmethod
     def is_in(folder: Path) -> bool:
         """True if a folder has the files of one."""
-        return all((folder / name).exists() for name in (VOCABULARY, SOURCE, TARGET))
+        return all((folder / name).exists() for name in FILES)
 
     @staticmethod
     def load(folder: Path) -> MarianTokenizer:

@@ -62,7 +62,7 @@ class Folder:
 
 @dataclass(frozen=True)
 class Origin:
-    """What a model was called elsewhere.
+    """The names that a model had elsewhere.
 
     Attributes:
         config: the entries of its config.json there.
@@ -132,7 +132,7 @@ def write_folder(
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
     # The order in memory is the order of the elements: safetensors would write any other wrongly.
-    weights = {name: tensor.numpy().copy(order="C") for name, tensor in _state(model).items()}
+    weights = {name: tensor.numpy().copy(order="C") for name, tensor in state_once(model).items()}
     named = {name: _put(path, name, content) for name, content in (files or {}).items()}
     config = {
         "format": FORMAT,
@@ -153,7 +153,7 @@ def write_folder(
         (path / name).unlink(missing_ok=True)
 
 
-def _state(model: Any) -> dict[str, tt.Tensor]:
+def state_once(model: Any) -> dict[str, tt.Tensor]:
     """The model's state, a shared parameter under its first path only."""
     shared = {name for name, _ in model.named_parameters(remove_duplicate=False)}
     once = {name for name, _ in model.named_parameters()}
@@ -272,12 +272,12 @@ def make_model(found: Folder, classes: Mapping[str, Any], name: str, device: str
 
 def _fill(model: nn.Module, weights: Mapping[str, Weight], name: str) -> None:
     """Read weights into the memory of a new model, after checking all of them."""
-    own = _state(model)
+    own = state_once(model)
     shared = model.state_dict().keys() - own.keys()
     problems = [f"missing: {', '.join(lacking)}"] if (lacking := [path for path in own if path not in weights]) else []
     if surplus := [path for path in weights if path not in own and path not in shared]:
         problems.append(f"unexpected: {', '.join(surplus)}")
-    for path in own.keys() & weights.keys():
+    for path in [path for path in own if path in weights]:
         there, here = weights[path], own[path]
         if there.shape != here.shape or not np.can_cast(there.dtype, here.dtype, "same_kind"):
             met, expected = (f"{each.dtype} of shape {each.shape}" for each in (there, here))

@@ -18,7 +18,7 @@ from .decoding import Hypothesis, Rules
 from .huggingface import is_theirs
 from .huggingface import read_folder as read_theirs
 from .marian import Marian
-from .marian_tokenizer import MarianTokenizer
+from .marian_tokenizer import FILES, MarianTokenizer
 from .pretrained import PretrainedError, make_codec, make_model, read_folder, write_folder
 from .recurrent import Seq2Seq
 from .sentence_attention import END, SentenceAttention
@@ -176,6 +176,8 @@ class Translator:
         name = os.fspath(folder)
         if is_theirs(folder):
             found, tokenizer = read_theirs(folder)
+            if tokenizer is None:
+                raise PretrainedError(f"{name}: holds a model without its tokenizer; add {', '.join(FILES)}")
             return Translator(make_model(found, {"Marian": Marian}, name, device), tokenizer)
         found = read_folder(folder)
         if found.text is None:

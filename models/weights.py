@@ -116,6 +116,12 @@ class Open:
         return self.file.read(size)
 
 
+def pieces(out: np.ndarray) -> list[np.ndarray]:
+    """Views of some rows each: the model's memory is all that a large weight needs, even if it is converted."""
+    rows = max(1, AT_ONCE // max(1, out[0].size)) if out.ndim and len(out) else 1
+    return [out[i : i + rows] for i in range(0, len(out), rows)] if out.ndim else [out]
+
+
 def weights_in(path: Path, file: Open | None = None) -> dict[str, Weight]:
     """The weights in a safetensors file, by name; bfloat16 becomes float32, which holds the same values.
 
@@ -132,7 +138,7 @@ def weights_in(path: Path, file: Open | None = None) -> dict[str, Weight]:
 
 def _weights(path: Path, file: Open) -> Iterator[tuple[str, Weight]]:
     """Eight bytes hold the length of a header in JSON; behind it are the arrays, one after the other, without gaps."""
-    size = os.path.getsize(path)
+    size = os.fstat(file.file.fileno()).st_size
     start = 8 + int.from_bytes(file.read(0, 8), "little")
     if not 8 < start <= size:
         raise ValueError(f"its header would end at byte {start} of {size}")
@@ -158,9 +164,7 @@ def _weight(path: Path, file: Open, begin: int, kind: Any, shape: tuple[int, ...
 
     def fill(out: np.ndarray) -> None:
         start = begin
-        # Rows at a time: the model's memory is all that a large weight needs, even if it is converted.
-        rows = max(1, AT_ONCE // max(1, out[0].size)) if out.ndim and len(out) else 1
-        for part in [out[i : i + rows] for i in range(0, len(out), rows)] if out.ndim else [out]:
+        for part in pieces(out):
             content = file.read(start, part.size * kind.itemsize)
             start += len(content)
             if len(content) < part.size * kind.itemsize:

@@ -121,7 +121,7 @@ for name in birth:
 lesson.number("steps between them, at most", max(halves.values()) - min(halves.values()), ".0f")
 
 # %% [markdown]
-# What they look at, in one of the texts: a stripe next to the diagonal in layer 0, a stripe that is a stretch away in
+# Their attention, in one of the texts: a stripe next to the diagonal in layer 0, a stripe that is a stretch away in
 # layer 1.
 
 # %%

@@ -56,8 +56,8 @@ lesson.show("stripes", visualize.matrix(two, numbers=False, title="One back, and
 # %% [markdown]
 # ## Are they what does it?
 #
-# Where a head looks is not what it is good for. So leave the six out, and see what the repeated half costs; and then,
-# in the same layers, six others.
+# A head may look at a place and make no use of it. So leave the six out, and see what the repeated half costs; and
+# then, in the same layers, six others.
 
 # %%
 

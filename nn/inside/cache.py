@@ -87,7 +87,7 @@ class cache(Watcher, Mapping[str, Any]):
 
 
 def _kept(value: Any) -> Any:
-    """What a cache keeps of a value: Tensors, and tuples that hold some; None of others."""
+    """The part of a value that a cache keeps: Tensors, and tuples that hold some; None of others."""
     if type(value) is tuple:
         parts = tuple(map(_kept, value))
         return None if all(part is None for part in parts) else parts

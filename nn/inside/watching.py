@@ -37,7 +37,7 @@ CALLERS = {"multi_head", "attend_projected", "scaled_dot_product_attention", "mu
 
 
 class Place(NamedTuple):
-    """Where a value is: the `name` of an argument or of a variable within attention, "" for a module's result."""
+    """The place of a value: the `name` of an argument or of a variable within attention, "" for a module's result."""
 
     module: Module
     kind: str

@@ -142,7 +142,7 @@ def test_the_same_model(kind, tied, tmp_path):
 
 @pytest.mark.parametrize("quantise", ["F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"])
 def test_weights_of_a_few_bits(quantise, tmp_path, monkeypatch):
-    monkeypatch.setattr(models.gguf_file, "AT_ONCE", 1000)  # rows at a time, the last time fewer
+    monkeypatch.setattr(models.weights, "AT_ONCE", 1000)  # rows at a time, the last time fewer
     kind = gguf.GGMLQuantizationType[quantise]
     path = tmp_path / "model"
     model, found = written(path, quantise=kind), models.load(path)
@@ -154,7 +154,7 @@ def test_weights_of_a_few_bits(quantise, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["Q4_K", "Q6_K", "Q2_K", "Q3_K", "Q5_K"])
 def test_blocks_of_256(kind, tmp_path):
-    """What the package cannot write: a file of random blocks, read row by row and as a whole."""
+    """A kind that the package cannot write: a file of random blocks, read row by row and as a whole."""
     kind = gguf.GGMLQuantizationType[kind]
     size = gguf.GGML_QUANT_SIZES[kind][1]
     blocks = np.random.default_rng(0).integers(0, 60, (5, 2 * size), dtype=np.uint8)

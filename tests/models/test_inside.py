@@ -41,7 +41,7 @@ def logits_of(model, *inputs):
 
 
 def seen(model, path, *inputs):
-    """What a module is given and what it returns, by a hook."""
+    """The arguments of a module and its result, by a hook."""
     found = []
     hook = model.get_submodule(path).register_forward_hook(lambda module, args, out: found.extend([args[0], out]))
     logits_of(model, *inputs)

@@ -146,6 +146,8 @@ def test_what_is_pooled_by_the_words_of_the_files(tmp_path):
             "pools by",
         ),
         ({"modules": POOLED, "1_Pooling__config": {}}, "pools by nothing; expected one of"),
+        ({"modules": POOLED, "1_Pooling__config": {"pooling_mode": "mean"}}, "pools by pooling_mode; expected one of"),
+        ({"modules": []}, "steps ; expected Transformer, Pooling and Normalize"),
         (
             {"modules": steps("Transformer"), "config_sentence_transformers": {"default_prompt_name": "query"}},
             "default_prompt_name 'query'; expected null: write the prompt before each text",

@@ -141,7 +141,7 @@ def test_a_large_model_is_what_it_is_merged(fast, loops):
 
 
 def test_between_two_decodings():
-    """What is remembered of the layers of a former cache does not hold any more."""
+    """Facts about the layers of a former cache do not hold any more."""
     model = language_model()
     prompt = IDS[:, :3]
     first = greedy(model, prompt, max_length=5)

@@ -131,6 +131,12 @@ SENTENCES = [
 ]
 
 
+def test_a_marian_without_its_tokenizer_translates_no_lines(tmp_path):
+    made(marian, "float32", tmp_path)
+    with pytest.raises(PretrainedError, match=r"without its tokenizer; add vocab\.json, source\.spm, target\.spm"):
+        Translator.from_pretrained(tmp_path)
+
+
 def test_pieces_of_marian(tmp_path):
     pytest.importorskip("sentencepiece")
     codecs = [Tokenizer.train(SENTENCES * 5, size) for size in (40, 44)]

@@ -37,7 +37,7 @@ NOT_IN_THE_RUNTIME = r"NOT_IMPLEMENTED|Mod::Mod"  # ONNX Runtime has no kernel: 
 
 
 def run(path, *inputs):
-    """What ONNX Runtime computes."""
+    """The results of ONNX Runtime."""
     session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     arrays = [np.asarray(x.numpy() if isinstance(x, tt.Tensor) else x) for _, x in tensors("", list(inputs))]
     assert len(arrays) == len(session.get_inputs())

@@ -21,7 +21,7 @@ def run(*arguments, cwd=ROOT):
 
 
 def says(code):
-    """What a program of its own prints; its errors if it fails."""
+    """The output of a program of its own; its errors if it fails."""
     done = run("-c", textwrap.dedent(code))
     return done.stdout.strip() if done.returncode == 0 else done.stderr
 

@@ -1,4 +1,4 @@
-"""What a model computes, recorded in ops that ONNX has; and the graph of a file, written from such a recording."""
+"""The computation of a model, recorded in ops that ONNX has; and the graph of a file, written from such a recording."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def tensors(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _told(called: Any, call: Any, inputs: Any, params: Any) -> Any:
-    """What is recorded of a call: one op where ONNX has it, else the parts of the op."""
+    """The record of a call: one op where ONNX has it, else the parts of the op."""
     if state.recording is None or not isinstance(called, Primitive):
         return None
     own = called.name if called.function.__module__.startswith("tinytensor.") else ""  # a user's may have the same name

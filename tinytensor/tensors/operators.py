@@ -384,7 +384,7 @@ class Operators(TensorCore):
 
 
 def _correction(method: str, x: Any, axis: Axis, given: float | None, more: dict[str, Any]) -> float:
-    """What is subtracted from the count, which PyTorch calls unbiased. Raises TypeError if neither says it."""
+    """The number subtracted from the count; PyTorch calls 1 unbiased. Raises TypeError if neither says it."""
     unbiased = more.pop("unbiased", None) if given is None else None
     if more:
         raise tt.hints.unknown_keyword(method, more)

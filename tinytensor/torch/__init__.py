@@ -72,7 +72,7 @@ def save(obj: Any, f: Any, **options: Any) -> None:
 
 
 def load(f: Any, map_location: Any = None, **options: Any) -> Any:
-    """What `save` wrote."""
+    """The value that `save` wrote."""
     with TemporaryDirectory() as folder:
         path = Path(folder, "state") if hasattr(f, "read") else f
         if path is not f:
@@ -81,7 +81,7 @@ def load(f: Any, map_location: Any = None, **options: Any) -> Any:
 
 
 class set_grad_enabled:
-    """Whether ops are recorded, from now on or within `with`."""
+    """Record ops or not, from now on or within `with`."""
 
     def __init__(self, mode: Any) -> None:
         self.before = tt.modes.state.change(grad_enabled=mode)

@@ -13,7 +13,7 @@ from tinytensor.models.scripts.exercises import agree, exercise
     "`[i for i in range(len(ids) - 1) if ids[i] == ids[-1]]` are those places.",
 )
 def check_guess(guess):
-    """What an induction head says comes next: ids is a list of a text's ids so far. The id behind the last earlier copy
+    """The next id of an induction head: ids is a list of a text's ids so far. The id behind the last earlier copy
     of the last one; -1 if there is no earlier copy."""
     agree(guess([4, 7, 2, 9, 4]), 7, "the guess after 4 7 2 9 4")
     agree(guess([4, 7, 4, 8, 1, 4]), 8, "the guess after 4 7 4 8 1 4, whose last copy counts")
