@@ -22,8 +22,8 @@ WINGS = {  # a file belongs to the first pattern that its path begins with
     "engine room": r"(tinytensor|nn)/fast/|models/fast/",
     "pictures": r"tinytensor/(graph|pages|program|recording)/|tinytensor/(tracing|drawing|html_page|notebook)\.py"
     r"|nn/visualize/|nn/recording\.py|models/(attribution|decoding_trace|sentence_attention)\.py|models/training/(page|plots)",
-    "tools": r"tinytensor/(testing/|machine/|(tensors/)?(hints|missing)|(functions/)?info|typing|doctor|__main__)"
-    r"|tinytensor/(files|cores|speed|extras)\.py|benchmarks/",
+    "tools": r"tinytensor/(testing/|machine/|porting/|(tensors/)?(hints|missing)|(functions/)?info|typing)"
+    r"|tinytensor/(doctor|__main__)\.py|tinytensor/(files|cores|speed|extras)\.py|benchmarks/",
     "files in ONNX": r"tinytensor/onnx/",
     "data": r"models/data/",
     "training": r"models/(training|scripts)/|examples/|nn/(distributed|parallel)/"

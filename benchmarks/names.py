@@ -20,6 +20,7 @@ FOLDER = ROOT / "tests" / "names"
 SPACES = {  # file: the namespace there, and here
     "array_api": ("array_api_strict", "tinytensor"),
     "array_api_linalg": ("array_api_strict.linalg", "tinytensor.linalg"),
+    "torch": ("torch", "tinytensor"),
     "torch_linalg": ("torch.linalg", "tinytensor.linalg"),
     "torch_special": ("torch.special", "tinytensor.special"),
     "torch_fft": ("torch.fft", "tinytensor.fft"),
@@ -50,7 +51,8 @@ def public_names(path: str) -> list[str]:
     names = [name for name in dir(space) if not name.startswith("_")]
     if isinstance(space, types.ModuleType):
         package = path.partition(".")[0]
-        names = getattr(space, "__all__", names) if package != "torch" else names
+        names = getattr(space, "__all__", names) if package != "torch" or space.__name__ == package else names
+        names = [name for name in names if not name.startswith("_")]
         names = [name for name in names if _is_of(getattr(space, name), package)]
     return sorted(names)
 

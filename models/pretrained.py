@@ -285,7 +285,7 @@ def _fill(model: nn.Module, weights: Mapping[str, Weight], name: str) -> None:
     if problems:
         raise PretrainedError(f"{name}: the weights do not fit the config: {'; '.join(problems)}")
     for path, tensor in own.items():
-        weights[path].fill(tensor.data)
+        weights[path].fill(tensor._data)
 
 
 def make_codec(found: Folder, kinds: Mapping[str, Any], name: str) -> Any:

@@ -53,6 +53,7 @@ SMALLER = {  # the sizes that a script gets, in place of its own or of those tha
     "benchmarks/same_bits.py": "--steps 1 --works gpt2",
     "benchmarks/samples.py": "--most 1",
     "benchmarks/scale.py": "--knobs length --rounds 1 --check 64 --anyway",
+    "benchmarks/small_loops.py": "--loops embedding --rounds 1",
     "benchmarks/train_step.py": "--workloads copy --rounds 1 --anyway",
 }
 FEWER_TESTS = "--collect-only"  # where a command of pytest names no single test

@@ -18,6 +18,7 @@ from .node import mark_written
 from .tensor import Tensor, part_of_tensor
 
 if TYPE_CHECKING:
+    from .random import Generator
     from .typing import ArrayLike, Operand, TensorCore
 else:
     TensorCore = object
@@ -80,6 +81,16 @@ class InPlace(TensorCore):
     def zero_(self) -> Self:
         """Set every element to 0, in place."""
         return self.fill_(0)
+
+    def uniform_(self, low: float = 0.0, high: float = 1.0, *, generator: Generator | None = None) -> Self:
+        """Set every element to a number from [low, high), all equally likely, in place."""
+        numbers = tt.random.uniform(self.shape, low, high, generator=generator, dtype=self.dtype)
+        return self.copy_(numbers.to(device=self.device))
+
+    def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Self:
+        """Set every element to a number from the normal distribution, in place."""
+        numbers = tt.random.normal(self.shape, mean, std, generator=generator, dtype=self.dtype)
+        return self.copy_(numbers.to(device=self.device))
 
     def copy_(self, other: ArrayLike, **unknown: Never) -> Self:
         """Take the values of another Tensor or array, broadcast, in place."""

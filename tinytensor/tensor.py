@@ -49,17 +49,15 @@ class Tensor(Added, metaclass=Replaceable):
     # ---- what it is
 
     @property
-    def data(self) -> Any:
-        """The NumPy or CuPy array itself. Assigning to it replaces the values, unseen by the gradients.
-
-        Writing into its elements (`t.data[0] = 1`) bypasses the checks on arrays that a graph keeps: write `t[0] = 1`
-        instead. `t.data -= step` is seen.
-        """
-        return tt.missing.as_data(self._data)
+    def data(self) -> Tensor:
+        """The same values in the same memory, cut from the graph; a graph that keeps the old ones finds a write."""
+        return self.detach()
 
     @data.setter
     def data(self, value: Any) -> None:
-        array = value._data if isinstance(value, Tensor) else getattr(value, "_whole", value)
+        array = value._data if isinstance(value, Tensor) else value
+        if array is self._data:
+            return  # `t.data -= step` has written to it
         if not hasattr(array, "dtype"):
             array = tt.functions.creation.to_array("data", array, self.dtype, self.device, copy=True)
         if self._node is not None and (array.shape != self.shape or array.dtype != self.dtype):
@@ -67,7 +65,7 @@ class Tensor(Added, metaclass=Replaceable):
                 f"data: a Tensor that requires a gradient keeps its shape {self.shape} and dtype {self.dtype}; "
                 f"got {tuple(array.shape)} {array.dtype}"
             )
-        if array is not self._data and not isinstance(value, Tensor):
+        if not isinstance(value, Tensor):
             array = backend.for_array(array).copy(array)  # later writes to the caller's array must not reach a graph
         mark_written(self._data)
         self._data = array

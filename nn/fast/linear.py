@@ -50,7 +50,7 @@ def linear_backward(xp, g, saved, needs):
             xp.matmul(g_out[i], weight, out=g_rows[i])
         if needs[1]:
             j = slice(i.start * features // count, i.stop * features // count) if count else slice(None)
-            xp.matmul(g_out[:, j].T, rows, out=g_weight[j])
+            xp.product(g_out[:, j].T, rows, out=g_weight[j])
         if needs[2]:
             sums[i.start] = xp.sum(g_out[i], axis=0)
 

@@ -239,7 +239,7 @@ def _weight_gradient(xp: Any, g_product: Any, before: Any) -> Any:
     out = xp.fresh((width, states.shape[1]), dtype=states.dtype)
 
     def multiply_columns(i: slice) -> None:
-        xp.matmul(columns[:, i].T, states, out=out[i])
+        xp.product(columns[:, i].T, states, out=out[i])
 
     xp.in_parts(multiply_columns, width, columns.size * states.shape[1] // FLOPS, product=True, most=PRODUCTS)
     return out

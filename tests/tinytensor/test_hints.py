@@ -109,49 +109,6 @@ def test_an_argument_that_is_not_here_says_what_to_write(call, says):
 
 
 @pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("zero_", "x.data is a NumPy array, x.detach() a Tensor; write tt.nn.init.zeros_(x)"),
-        ("normal_", "write tt.nn.init.normal_(x)"),
-        ("uniform_", "write tt.nn.init.uniform_(x)"),
-        ("fill_", "write with tt.no_grad(): x.fill_(...)"),
-        ("copy_", "write with tt.no_grad(): x.copy_(...)"),
-        ("add_", "write with tt.no_grad(): x += y"),
-        ("clamp_", "write with tt.no_grad(): x.copy_(tt.clip(x, 0, 1))"),
-        ("topk", "write x.detach().topk"),
-        ("detach", "write x.detach()"),
-    ],
-)
-def test_a_name_of_pytorchs_after_data_says_what_to_write(name, says):
-    x = tt.ones((2, 2))
-    assert not hasattr(x.data, name)
-    with pytest.raises(AttributeError) as caught:
-        getattr(x.data, name)
-    assert str(caught.value).startswith(f"'numpy.ndarray' object has no attribute {name!r}: ")
-    assert str(caught.value).endswith(says)
-    with pytest.raises(AttributeError, match=r"'sofmtax'$"):
-        x.data.sofmtax  # noqa: B018
-
-
-def test_data_is_numpys_array_in_all_else():
-    x = tt.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
-    assert repr(x.data) == repr(x.detach().numpy())
-    assert np.shares_memory(x.data, x._data)
-    for result in (x.data + 1, np.sqrt(x.data), x.data.mean(0), x.data @ x.data):
-        assert type(result) is np.ndarray
-    assert type(x.data.sum()) is np.float32
-    memory = x._data
-    x.data[0, 0] = 5.0
-    x.data -= 1
-    assert x._data is memory
-    assert x.tolist() == [[4.0, 1.0], [2.0, 3.0]]
-    x.data = x.data.T
-    assert type(x._data) is type(pickle.loads(pickle.dumps(x.data))) is np.ndarray
-    for made in (tt.asarray(x.data), tt.asarray(x.data, copy=False), tt.Tensor(x.data), x.detach() + x.data):
-        assert type(made._data) is np.ndarray
-
-
-@pytest.mark.parametrize(
     ("step", "expected"),
     [
         (lambda w: 0.1 * w.grad, [0.8, 1.6]),
@@ -165,10 +122,46 @@ def test_a_step_on_data_is_taken(step, expected):
     later = (w * w).sum()
     w.data -= step(w)
     np.testing.assert_allclose(w.tolist(), expected, rtol=1e-6)
-    with pytest.raises(RuntimeError):
-        later.backward()  # as for every other write
-    with pytest.raises(TypeError, match=r"np\.subtract: .* write tt\.subtract, or convert first with x\.detach"):
-        w.data -= w
+    assert (w.is_leaf, w.requires_grad) == (True, True)
+    with pytest.raises(RuntimeError, match="changed in place"):
+        later.backward()
+
+
+@pytest.mark.parametrize(
+    ("write", "expected"),
+    [
+        (lambda w: w.data.zero_(), [0.0, 0.0]),
+        (lambda w: w.data.fill_(2.0), [2.0, 2.0]),
+        (lambda w: w.data.copy_(tt.asarray([5.0, 6.0], device=w.device)), [5.0, 6.0]),
+        (lambda w: w.data.uniform_(3.0, 3.0), [3.0, 3.0]),
+        (lambda w: w.data.normal_(4.0, 0.0), [4.0, 4.0]),
+        (lambda w: tt.nn.init.ones_(w.data), [1.0, 1.0]),
+        (lambda w: tt.nn.init.zeros_(w.detach().data.data), [0.0, 0.0]),
+        (lambda w: w.data.__setitem__(0, 9.0), [9.0, 4.0]),
+    ],
+)
+def test_a_write_to_data_reaches_the_parameter_and_counts_as_a_change(write, expected, device):
+    w = tt.tensor([3.0, 4.0], requires_grad=True, device=device)
+    kept = (w * w).sum()
+    write(w)
+    assert (w.tolist(), w.is_leaf, w.grad) == (expected, True, None)
+    with pytest.raises(RuntimeError, match="changed in place"):
+        kept.backward()
+    (w * w).sum().backward()
+    np.testing.assert_allclose(w.grad.tolist(), 2 * np.array(expected))
+
+
+def test_data_is_a_tensor_off_the_graph(device):
+    x = tt.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True, device=device)
+    y = (x * 2).data
+    assert (type(y), y.requires_grad, y.device, y.tolist()) == (tt.Tensor, False, device, [[2.0, 4.0], [6.0, 8.0]])
+    assert (x.data.topk(1)[0].tolist(), (x.data @ x.data).requires_grad) == ([[2.0], [4.0]], False)
+    with pytest.raises(AttributeError, match=r"'mul_': tinytensor does without it; write x \*= y"):
+        x.data.mul_(2)
+    with pytest.raises(RuntimeError, match="leaf Tensor"):
+        x.uniform_()
+    x.data = x.data.T
+    assert x.tolist() == [[1.0, 3.0], [2.0, 4.0]]
 
 
 def test_what_python_would_guess_is_not_said():

@@ -170,6 +170,9 @@ def matmul(a: Any, b: Any, out: Any = None) -> Any:
     return cupy.matmul(a, b, out=out)
 
 
+product = matmul
+
+
 def concat(arrays: Any, axis: int = 0) -> Any:
     """`cupy.concatenate`, which copies a table of addresses from the CPU where there are many arrays."""
     if graphs.now.recording is None:

@@ -235,7 +235,7 @@ PACKAGE = """
     jacrev jacfwd: tt.jacobian(tt.tanh, v)
     get_default_device set_default_device: tt.zeros((2, 3), device="cpu")
     device: tt.zeros((2, 3), device="cpu")
-    cuda mps xpu: "gpu" in tt.__array_namespace_info__().devices()  # there is no synchronize: reading a number waits
+    cuda mps xpu accelerator: "gpu" in tt.__array_namespace_info__().devices()  # no synchronize: reading a number waits
     set_printoptions: np.set_printoptions(precision=3)
     default_generator: tt.random.default_generator
     get_num_interop_threads set_num_interop_threads: tt.set_num_threads(2)
@@ -250,7 +250,32 @@ PACKAGE = """
     conv1d conv2d cosine_similarity silu selu celu prelu hardshrink threshold: tt.nn.functional.{name}
     max_pool1d max_pool2d avg_pool1d adaptive_avg_pool1d batch_norm group_norm: tt.nn.functional.{name}
     kl_div cosine_embedding_loss pairwise_distance: tt.nn.functional.{name}
-    autocast: tt.nn.amp.autocast
+    autocast GradScaler: tt.nn.amp.{name}
+    set_autocast_enabled is_autocast_enabled set_autocast_dtype get_autocast_dtype: tt.nn.amp.autocast
+    set_anomaly_enabled is_anomaly_check_nan_enabled: tt.detect_anomaly()
+    Size: x.shape
+    ShortTensor: tt.asarray(x, dtype=tt.int16)
+    CharTensor: tt.asarray(x, dtype=tt.int8)
+    set_default_tensor_type: tt.set_default_dtype(tt.float32)
+    ModuleDict: tt.nn.ModuleDict
+    scatter_reduce: tt.put_along_axis(x, i[:, None], 0.0, axis=1)
+    get_device: x.device
+    OutOfMemoryError: MemoryError
+    rms_norm binary_cross_entropy_with_logits: tt.nn.functional.{name}
+    gru lstm rnn_relu rnn_tanh: tt.nn.LSTM(4, 3)(tt.zeros((2, 5, 4)))  # and nn.GRU, nn.RNN
+    gru_cell lstm_cell rnn_relu_cell rnn_tanh_cell: tt.nn.LSTMCell(4, 3)  # and nn.GRUCell, nn.RNNCell
+    fill: tt.full_like(x, 2.0)
+    rsub: y - x
+    view_as_real: tt.stack([tt.real(z), tt.imag(z)], axis=-1)
+    is_nonzero: bool(n)
+    is_same_size: x.shape == y.shape
+    is_signed: not tt.isdtype(x.dtype, "unsigned integer")
+    narrow_copy: x[:, 0:2]
+    split_with_sizes: tt.split(x, [1, 2], axis=0)
+    masked_scatter: tt.where(mask, y, x)
+    frobenius_norm nuclear_norm: tt.linalg.matrix_norm(x)
+    use_deterministic_algorithms set_deterministic_debug_mode: tt.manual_seed(0)  # results repeat without a switch
+    are_deterministic_algorithms_enabled get_deterministic_debug_mode: tt.manual_seed(0)  # results repeat in any case
     jit compile backends fx hub multiprocessing profiler quantization sparse distributions
     conv3d conv_transpose1d conv_transpose2d interpolate embedding_bag
     logaddexp2 nanmedian nanquantile histc histogram corrcoef insert
@@ -331,8 +356,6 @@ TENSOR = """
     index_add_ scatter_add_: x += tt.scatter(y, i, x.shape)
     scatter_ scatter_reduce_: x[i] = y
     fill_diagonal_: x[[0, 1, 2], [0, 1, 2]] = 0.0
-    normal_: x.copy_(tt.random.normal(x.shape, mean=0.0, std=1.0))
-    uniform_: x.copy_(tt.random.uniform(x.shape, low=0.0, high=1.0))
     bernoulli_: x.copy_(tt.random.bernoulli(0.5, x.shape))
     random_: x.copy_(tt.random.integers(0, 10, x.shape))
     relu_: x.copy_(tt.nn.functional.relu(x))
@@ -612,29 +635,11 @@ def hint(place: str, name: str) -> str | None:
         if code:
             return f"tinytensor does without it; write {code}" + (f" ({comment})" if comment else "")
         return "not in tinytensor, which is about attention and the Transformer"
-    if place == "data":
-        return _of_data(name)
-    if place == "Tensor" and name.endswith("_") and hasattr(tt.Tensor, name[:-1]):
+    if place in ("Tensor", "tinytensor") and name.endswith("_") and hasattr(tt.Tensor, name[:-1]):
         return f"in place there are x += y and its kin, x[i] = y, x.copy_(y); write x.copy_(x.{name[:-1]}(...))"
     if place == "tinytensor" and not name.startswith("_") and hasattr(tt.Tensor, name):
         return f"it is a method of Tensors: x.{name}"
-    return None
-
-
-def _of_data(name: str) -> str | None:
-    """The hint for a name that `x.data`, an array, does not have, and PyTorch's Tensor does."""
-    in_init = "zeros_" if name == "zero_" else name
-    if name.endswith("_") and hasattr(tt.nn.init, in_init):
-        way = f"tt.nn.init.{in_init}(x)"
-    elif name.endswith("_") and hasattr(tt.Tensor, name):
-        way = f"with tt.no_grad(): x.{name}(...)"
-    elif name.endswith("_") and (found := hint("Tensor", name)):
-        way = f"with tt.no_grad(): {found.rpartition('write ')[2]}"
-    elif hasattr(tt.Tensor, name):
-        way = "x.detach()" + f".{name}" * (name != "detach")
-    else:
-        return None
-    return f"x.data is a NumPy array, x.detach() a Tensor; write {way}"
+    return hint(place, name[:-1]) if place == "tinytensor" and name.endswith("_") else None
 
 
 # ---- arguments

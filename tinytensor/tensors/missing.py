@@ -14,8 +14,6 @@ from inspect import CO_VARARGS, CO_VARKEYWORDS, unwrap
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-import numpy as np
-
 import tinytensor as tt
 
 from ..modes import failure_listeners
@@ -58,52 +56,24 @@ NAMES = """
     less_equal_ log10_ log1p_ log2_ log_ log_softmax logdet logical_and_ logical_not_ logical_or_ logical_xor_ lstsq
     lt_ mH map2_ map_ masked_fill_ masked_scatter_ masked_select matrix_power median mode msort mtia mul_
     multinomial multiply_ nanmedian nanquantile narrow narrow_copy ne_ neg_ negative_ new new_empty new_full
-    new_ones new_tensor new_zeros nextafter_ nonzero normal_ not_equal_ partition pinverse polygamma pow_ put put_
+    new_ones new_tensor new_zeros nextafter_ nonzero not_equal_ partition pinverse polygamma pow_ put put_
     qr rad2deg random_ real reciprocal_ register_post_accumulate_grad_hook relu relu_ remainder_ repeat
     repeat_interleave resize resize_ resize_as resize_as_ resolve_conj retains_grad rot90 round_ scatter scatter_
     scatter_add scatter_add_ scatter_reduce scatter_reduce_ select sgn sigmoid_ sign_ sin_ sinh_ slogdet softmax
     split split_with_sizes sqrt_ square_ squeeze_ storage storage_offset stride strides sub_ subtract_ svd swapaxes_
     swapdims_ t_ take_along_dim tan_ tanh_ tensor_split tobytes transpose_ tril_ triu_ true_divide_ trunc_ type
-    unflatten uniform_ unique unsqueeze_ untyped_storage vdot vsplit xpu
+    unflatten unique unsqueeze_ untyped_storage vdot vsplit xpu
 """
 
 
 def no_attribute(place: str, name: str) -> AttributeError:
-    """The error for a name that `place`, a module by its name, "Tensor" or its "data", does not have."""
-    owner = {"Tensor": "'Tensor' object", "data": "'numpy.ndarray' object"}.get(place, f"module {place!r}")
+    """The error for a name that `place`, a module by its name or "Tensor", does not have."""
+    owner = "'Tensor' object" if place == "Tensor" else f"module {place!r}"
     text = f"{owner} has no attribute {name!r}"
     if name.startswith("__") or not (advice := tt.hints.hint(place, name)):
         return AttributeError(text)
     # From `obj`, Python would guess what was meant (numel: numpy).
     return AttributeError(f"{text}: {advice}", name=name, obj=None)
-
-
-class Data(np.ndarray):
-    """The memory of a Tensor as `x.data`: NumPy's array, but names of PyTorch's Tensors say what to write."""
-
-    _whole: np.ndarray
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise no_attribute("data", name)
-
-    def __repr__(self) -> str:
-        return repr(np.asarray(self))
-
-    def __reduce__(self) -> Any:
-        return np.asarray(self).__reduce__()
-
-    def __array_wrap__(self, result: Any, context: Any = None, return_scalar: bool = False) -> Any:
-        """Results are NumPy's own, but for what is changed in place."""
-        return self if result is self else result[()] if return_scalar else np.asarray(result)
-
-
-def as_data(data: Any) -> Any:
-    """A Tensor's array as `x.data`; those of a GPU as they are."""
-    if type(data) is not np.ndarray:
-        return data
-    seen = data.view(Data)
-    seen._whole = data
-    return seen
 
 
 class Missing(str):

@@ -49,7 +49,7 @@ class NumpyCalls(TensorCore):
         out = options.pop("out", (None,))[0]
         needs_none = not any(isinstance(x, Tensor) and x.requires_grad for x in inputs)
         if method == "__call__" and ufunc in OPERATORS and out is inputs[0] and not options and needs_none:
-            return ufunc(*map(np.asarray, inputs), out=out)  # array -= x, as in w.data -= rate * w.grad
+            return ufunc(*map(np.asarray, inputs), out=out)  # array -= x
         raise _refusal(ufunc.__name__, "NumPy's element-wise functions take no Tensors")
 
     def __array_function__(

@@ -131,7 +131,7 @@ def _teach() -> None:
         if vars(tt.Tensor).get(name) is not theirs:
             speaking.teach(tt.Tensor, name, theirs)
     properties: dict[str, Any] = {
-        "data": lambda self: self.detach(), "device": lambda self: device(self.device),
+        "device": lambda self: device(self.device),
         "shape": lambda self: Size(self.shape),
         "is_cuda": lambda self: self.device == "gpu", "grad_fn": lambda self: None if self.is_leaf else self._node,
     }  # fmt: skip

@@ -103,11 +103,8 @@ METHODS: dict[str, Any] = {
     "ndimension": lambda x: x.ndim,
     "pin_memory": lambda x: x,
     # in place
-    "uniform_": lambda x, low=0.0, high=1.0, *, generator=None, **names: x.copy_(
-        tt.random.uniform(x.shape, names.get("from", low), names.get("to", high), generator=generator)
-    ),
-    "normal_": lambda x, mean=0.0, std=1.0, *, generator=None: x.copy_(
-        tt.random.normal(x.shape, mean, std, generator=generator)
+    "uniform_": lambda x, low=0.0, high=1.0, *, generator=None, **names: tt.Tensor.uniform_(
+        x, names.get("from", low), names.get("to", high), generator=generator
     ),
     "bernoulli_": lambda x, p=0.5, *, generator=None: x.copy_(tt.random.uniform(x.shape, generator=generator) < p),
     "random_": lambda x, low, high=None, *, generator=None: x.copy_(randint(low, high, x.shape, generator=generator)),

@@ -770,14 +770,35 @@ def test_data_that_is_put_into_a_parameter_is_another_version_of_it():
         for _ in range(2):
             loss = ((x @ p) ** 2).sum()
             loss.backward()
-            p.data -= 0.25 * p.grad
-        p.data = p.data * 3.0
+            p.data = p.numpy() - 0.25 * p.grad.numpy()
         result = x @ p
     assert [v.name for v in graph.values if v.kind == "parameter"] == ["p₀", "p₁", "p₂"]
     assert len({v.numbers for v in graph.values if v.kind == "parameter"}) == 3
     assert "1 parameter (4 numbers)" in graph.description()
     graph.check()
     assert result.shape == (1, 2)
+
+
+def test_a_step_on_data_is_drawn_as_the_step_without_gradients():
+    def step_on_data(p):
+        p.data -= 0.25 * p.grad
+
+    def step_by_hand(p):
+        with tt.no_grad():
+            p -= 0.25 * p.grad
+
+    drawn = []
+    for step in (step_on_data, step_by_hand):
+        p, x = tt.tensor(np.eye(2), requires_grad=True), tt.ones((1, 2), dtype=tt.float64)
+        with tt.record() as graph:
+            for _ in range(2):
+                ((x @ p) ** 2).sum().backward()
+                step(p)
+            x @ p
+        graph.check()
+        drawn.append([(op.name, op.inputs) for op in graph.ops])
+    assert drawn[0] == drawn[1]
+    assert [name for name, _ in drawn[0]].count("subtract") == 2
 
 
 def test_a_write_without_gradients_into_a_result_is_drawn():
