@@ -18,6 +18,7 @@ from tinytensor.nn import distributed
 from tinytensor.nn.distributed.launch import launched
 
 from ..training.callbacks import Checkpoints
+from ..training.figures import LOGGERS
 from ..training.interruption import Interrupted
 from ..training.not_finite import NotFiniteError
 from ..training.page import write_page
@@ -42,7 +43,8 @@ from .command_line import (
 from .launched import share_cores
 
 OF_RANKS = ("rank_timeout", "shard_optimizer")  # not in a checkpoint
-CHANGEABLE = ("steps", "device", "require_accuracy", "time_limit", "checkpoint_every", *OF_RANKS)  # in a resumed run
+CHANGEABLE = ("steps", "device", "require_accuracy", "time_limit", "checkpoint_every", "figures", *OF_RANKS)
+"""Arguments that a resumed run may have otherwise."""
 
 
 class Run:
@@ -82,6 +84,8 @@ class Run:
             _adopt(self.arguments, explicit, self._checkpoint["arguments"])
         with told(tt.DeviceError, prefix=f"--device {self.arguments.device}: "):
             tt.backend.for_device(self.arguments.device)
+        if "tensorboard" in self.arguments.figures:
+            packages = {**packages, "tensorboardX": "tensorboard"}
         for package, extra in packages.items():
             if importlib.util.find_spec(package) is None:
                 raise UsageError(f"{package} is not installed; run: pip install -e '.[{extra}]'")
@@ -111,6 +115,7 @@ class Run:
         for rank, other in enumerate(made := self._ranks.gather_objects((checkpoints.arguments, checkpoints.data))):
             if other != made[0]:
                 raise UsageError(f"rank {rank} has other arguments or other data than rank 0")
+        trainer.callbacks = [*trainer.callbacks, *(LOGGERS[to](self.open_folder()) for to in self.arguments.figures)]
         if self._ranks.size > 1:
             distribute(trainer, self._ranks, shard_optimizer=self.arguments.shard_optimizer)
             if self._ranks.rank > 0:
@@ -220,6 +225,10 @@ def add_arguments(p: Parser, *, out: str, **defaults: Any) -> None:
     p.add_argument(
         "--time-limit", type=positive_float, metavar="MINUTES",
         help="end training after so many minutes, as if --steps were reached; --resume goes on, for as long again",
+    )  # fmt: skip
+    p.add_argument(
+        "--figures", nargs="+", choices=list(LOGGERS), default=[],
+        help="write the log's figures as figures.csv, as events/ for TensorBoard, or as both",
     )  # fmt: skip
     p.add_argument(
         "--require-accuracy", type=fraction, default=None, metavar="X",
