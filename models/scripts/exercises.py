@@ -125,7 +125,12 @@ def agree(
     place = tuple(int(i) for i in np.argwhere(_apart(a, b, near))[0])
     at = f" at {list(place)}" if place else ""
     how = _how(a, b, near)
-    raise Wrong(f"{what} is {a[place]:.6g}{at}; expected {b[place]:.6g}{how}", bare=not how.startswith(";"))
+    mine, ours = (bool(x[place]) if _are_booleans(expected) else f"{x[place]:.6g}" for x in (a, b))
+    raise Wrong(f"{what} is {mine}{at}; expected {ours}{how}", bare=not how.startswith(";"))
+
+
+def _are_booleans(value: Any) -> bool:
+    return np.asarray(value.numpy() if isinstance(value, Tensor) else value).dtype == bool
 
 
 def _numbers(value: Any) -> Any:

@@ -25,6 +25,7 @@ from tinytensor.nn import visualize
         ([1.0, np.nan], [1.0, 2.0], r"is nan at \[1\]; expected 2; it is not finite"),
         ([1.0, 2.0, 5.0], [1.0, 3.0, 4.0], r"is 2 at \[1\]; expected 3 \(2 of 3 numbers differ\)"),
         (2.0, 1.0, r"^what is 2; expected 1$"),
+        ([[1, 1]], [[True, False]], r"^what is True at \[0, 1\]; expected False \(1 of 2 numbers differ\)$"),
     ],
 )
 def test_agree_says_how_an_answer_is_wrong(got, expected, words):
