@@ -112,7 +112,7 @@ def agree(
         a, b = _numbers(got), _numbers(expected)
     except (TypeError, ValueError):
         kind = got.kind if isinstance(got, Opaque) else type(got).__name__
-        raise Wrong(f"{what} is a {kind}; expected numbers, as a Tensor or an array") from None
+        raise Wrong(f"{what} is a {kind}; expected real numbers, as a Tensor or an array") from None
     if _equal(a, b, tolerance):
         return
     for sentence, made in (mistakes or {}).items():
@@ -134,7 +134,10 @@ def _are_booleans(value: Any) -> bool:
 
 
 def _numbers(value: Any) -> Any:
-    return np.asarray(value.numpy() if isinstance(value, Tensor) else value).astype(np.float64)
+    array = np.asarray(value.numpy() if isinstance(value, Tensor) else value)
+    if np.iscomplexobj(array):
+        raise TypeError("complex numbers")
+    return array.astype(np.float64)
 
 
 def _near(b: Any, tolerance: float) -> float:
