@@ -36,6 +36,7 @@ SMALLER = {  # the sizes that a script gets, in place of its own or of those tha
     "benchmarks/classify_step.py": "--sizes 12 --batch 4 --rounds 1 --anyway",
     "benchmarks/data_parallel.py": "--workloads copy --parts bytes --rounds 1 --anyway",
     "benchmarks/decoding.py": "--sentences 2 --batch 2 --rounds 1 --anyway",
+    "benchmarks/exercises.py": "--only 06 --seeds 1",
     "benchmarks/families.py": "--parts refused --rounds 1",
     "benchmarks/first_compile.py": "--works decoding",
     "benchmarks/first_step.py": "--workloads copy --rounds 1 --anyway",
@@ -97,6 +98,7 @@ NOT_RUN = {  # patterns of whole commands, and why
     r"python examples/translate\.py --decoding": "names an option",
     r"python -m tinytensor\.testing": "names a program",
     r"python examples/lessons/(?!05)\S+ --exercises > mine\.py": "tests/examples/lessons runs each",
+    r"python softmax\.py .*": "tests/test_readme.py runs it on the files of its page",
     r"python examples/first_transformer\.py": "trains for half a minute; its own test runs it",
     r"python examples/lessons/05_scaling\.py": "trains for a minute; tests/examples/lessons runs every lesson",
 }

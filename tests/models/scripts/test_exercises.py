@@ -6,7 +6,8 @@ import pytest
 import tinytensor as tt
 from tinytensor import nn
 from tinytensor.models.scripts.command_line import UsageError
-from tinytensor.models.scripts.exercises import Wrong, agree, check_file, exercise, expect, give_hint, read
+from tinytensor.models.scripts.exercises import Wrong, agree, exercise, expect, give_hint, read
+from tinytensor.models.scripts.judging import check_file
 from tinytensor.models.scripts.lesson import Lesson, Shown
 from tinytensor.nn import visualize
 
@@ -16,7 +17,8 @@ from tinytensor.nn import visualize
     [
         (None, 1.0, "is None: is a `return` missing?"),
         (..., 1.0, "the hole is still there"),
-        ("text", 1.0, "is a str; expected numbers"),
+        ("text", 1.0, "is a str; expected real numbers"),
+        (np.array([1j]), [1.0], "is a ndarray; expected real numbers"),
         ([[1.0, 2.0, 3.0]], [[1.0], [2.0], [3.0]], r"has shape \(1, 3\); expected \(3, 1\); it looks transposed"),
         ([1.0, 2.0], [1.0], r"has shape \(2,\); expected \(1,\)$"),
         ([[1.0, 2.0], [3.0, 4.0]], [[1.0, 3.0], [2.0, 4.0]], r"is 2 at \[0, 1\]; expected 3; it looks transposed"),
@@ -24,6 +26,7 @@ from tinytensor.nn import visualize
         ([1.0, np.nan], [1.0, 2.0], r"is nan at \[1\]; expected 2; it is not finite"),
         ([1.0, 2.0, 5.0], [1.0, 3.0, 4.0], r"is 2 at \[1\]; expected 3 \(2 of 3 numbers differ\)"),
         (2.0, 1.0, r"^what is 2; expected 1$"),
+        ([[1, 1]], [[True, False]], r"^what is True at \[0, 1\]; expected False \(1 of 2 numbers differ\)$"),
     ],
 )
 def test_agree_says_how_an_answer_is_wrong(got, expected, words):
@@ -58,7 +61,7 @@ def two(tmp_path):
     path = tmp_path / "exercises" / "99_two.py"
     path.parent.mkdir()
     path.write_text(EXERCISES)
-    return read(path)
+    return path
 
 
 @pytest.mark.parametrize(
@@ -105,13 +108,13 @@ def test_a_file_that_does_not_run_is_a_mistake_of_one_line(two, tmp_path, conten
 
 
 def test_hints_come_one_at_a_time_and_mistakes_say_what_there_is(two, capsys):
-    assert give_hint(two, "double") == give_hint(two, "double", "2") == 0
+    assert give_hint(read(two), "double") == give_hint(read(two), "double", "2") == 0
     assert capsys.readouterr().out == "hint 1 of 2: Add it to itself.\nhint 2 of 2: Or multiply.\n"
     with pytest.raises(UsageError, match="there are double, half"):
-        give_hint(two, "triple")
+        give_hint(read(two), "triple")
     for number in ("0", "3", "two"):
         with pytest.raises(UsageError, match="hints 1 to 2"):
-            give_hint(two, "half", number)
+            give_hint(read(two), "half", number)
 
 
 def test_expect_and_a_name_of_the_check():
