@@ -19,7 +19,7 @@ LINES = {
     "core and ops": 9044,
     "layers": 10831,
     "models": 4742,
-    "engine room": 9845,
+    "engine room": 9499,
     "pictures": 16980,
     "files in ONNX": 712,
     "data": 4021,

@@ -34,7 +34,7 @@ def loops_for(xp: Any, given: blocks.Attention) -> Any:
     boolean = given.mask is None or (given.mask.dtype.kind == "b" and given.mask.ndim > 1)
     if not boolean or math.prod(given.lengths()) < LOOPS_FROM or isinstance(given.dropped, blocks.SeededDropped):
         return None
-    return xp.attention_loops(given.query, given.key, given.value)
+    return xp.loops_over("attention", given.query, given.key, given.value)
 
 
 def attend(xp: Any, given: blocks.Attention, out: Any) -> tuple[Any, ...]:

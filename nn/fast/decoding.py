@@ -39,14 +39,12 @@ from .plain import is_plain
 from .sublayers import (
     COMMON,
     FEED,
-    IN_PROJ,
     READERS,
+    Found,
     Reading,
     angles_of,
     as_added,
-    is_multi_head,
     is_read,
-    is_self_attention,
     probability,
     sooner,
 )
@@ -92,27 +90,19 @@ class StepReading(Reading):
         super().__init__(*given)
         self.sources: list[tuple[int, bool, int]] = []
 
-    def past(self, f: AttendToPast | AttendToMemory) -> tuple[Any, ...] | None:
-        attention, d, across = f.attention, self.d, type(f) is AttendToMemory
-        if not is_multi_head(attention, d) or not self.take(attention, 3 * d, d, names=IN_PROJ):
+    def past(self, f: AttendToPast | AttendToMemory) -> Found:
+        if (how := self.multi_head(f.attention)) is None:
             return None
-        if not self.linear(attention.out_proj, d, d):
-            return None
-        self.sources.append((f.cache, across, 2 * d))
-        return (
-            "KeptAttention",
-            {"heads": attention.num_heads, "scale": attention.scale, "across": across},
-            probability(attention),
-        )
+        across = type(f) is AttendToMemory
+        self.sources.append((f.cache, across, 2 * self.d))
+        return "KeptAttention", how | {"across": across}, probability(f.attention)
 
-    def attend_to_itself(self, f: AttendToItself) -> tuple[Any, ...] | None:
-        attention = f.attention
-        if not is_self_attention(attention) or not self.projections(attention):
+    def attend_to_itself(self, f: AttendToItself) -> Found:
+        if (how := self.self_attention(f.attention)) is None:
             return None
-        self.sources.append((f.cache, False, attention.kv_size))
-        how = {"heads": attention.num_heads, "kv_heads": attention.num_kv_heads, "scale": attention._scale}
-        how |= {"across": False, "neighbours": attention.pairing == "interleaved"}
-        return "KeptAttention", how, probability(attention)
+        self.sources.append((f.cache, False, f.attention.kv_size))
+        how |= {"across": False, "neighbours": f.attention.pairing == "interleaved"}
+        return "KeptAttention", how, probability(f.attention)
 
     readers: ClassVar[dict[Any, Any]] = {
         AttendToPast: (STEPS, past),
@@ -227,9 +217,10 @@ _last: WeakKeyDictionary[Module, Plan] = WeakKeyDictionary()
 def plan_of(
     cache: Any, layers: Sequence[LayerCache], root: Any, sublayers: Callable[[Any], list[Sublayer]], end: Any, x: Any
 ) -> Plan | None:  # fmt: skip
-    """The plan that a cache keeps if it holds for this root, else a new one; None if loops do not take x."""
-    room, plan = for_array(x).decoding(x), _plans.get(cache)
-    if room is None:
+    """The plan that a cache keeps if it holds for this root, else a new one; None if loops do not take these."""
+    room, plan = for_array(x).loops_over("decoding", x), _plans.get(cache)
+    usual = all(is_usual(layer) and layer.places == layers[0].places for layer in layers)
+    if room is None or not usual or len(set(map(id, layers))) < len(layers):
         return None
     if plan is None and (plan := _last.pop(root, None)) is not None and plan.owner() is not None:
         plan = None  # another cache goes on with it
@@ -252,19 +243,17 @@ def step(
     decoder: TransformerDecoder, tgt: Tensor, cache: DecoderCache, tgt_key_padding_mask: Tensor | None = None
 ) -> Tensor | None:
     """`TransformerDecoder.step` in compiled loops; None where its own lines are to compute."""
-    if type(decoder) is not TransformerDecoder or not STEPS.holds() or state.plain or not is_read(tgt):
+    if type(decoder) is not TransformerDecoder or type(cache) is not DecoderCache or "extend" in vars(cache):
+        return None
+    if state.plain or not is_read(tgt) or len(decoder.layers) != len(cache.layers) or not STEPS.holds():
         return None
     x = tgt._data
-    if not _fits(cache, x, tgt_key_padding_mask) or len(decoder.layers) != len(cache.layers):
-        return None
     plan = plan_of(cache, cache.layers, decoder, _sublayers, decoder.norm, x)
-    if plan is None:
+    if plan is None or not _fits(cache, x, tgt_key_padding_mask):
         return None
-    hidden, memory_hidden = _extend(cache, x.shape[1], tgt_key_padding_mask), cache.memory_hidden
-    past, memory = (
-        plan.room.as_mask(mask, x.dtype) for mask in (hidden, None if memory_hidden is None else memory_hidden._data)
-    )
-    return plan.step(x, cache.layers, (past,), (memory,))
+    hidden = _extend(cache, x.shape[1], tgt_key_padding_mask)
+    masks: Any = (as_added(mask, getattr(mask, "shape", ()), x.dtype) for mask in (hidden, cache.memory_hidden))
+    return plan.step(x, cache.layers, *masks)
 
 
 def _sublayers(decoder: TransformerDecoder) -> list[Sublayer]:
@@ -281,15 +270,10 @@ def _sublayers(decoder: TransformerDecoder) -> list[Sublayer]:
 
 
 def _fits(cache: DecoderCache, x: Any, padding: Tensor | None) -> bool:
-    """True if all layers have as many places, and masks are for (batch, branches)."""
-    if type(cache) is not DecoderCache or "extend" in vars(cache) or not cache.layers:
-        return False
-    if len(set(map(id, cache.layers))) < len(cache.layers):
-        return False
+    """True if all masks are for (batch, branches), and for the places that there are."""
     first, hidden, branches = cache.layers[0], cache.hidden, x.shape[:2]
     return (
-        all(is_usual(layer) and layer.places == first.places for layer in cache.layers)
-        and (first.places == 0 if hidden is None else hidden._data.shape == (*branches, first.places))
+        (first.places == 0 if hidden is None else hidden._data.shape == (*branches, first.places))
         and _is_mask(padding, branches)
         and _is_mask(cache.memory_hidden, (len(x), 1, 1, first.memory.shape[1]))
     )
@@ -305,8 +289,8 @@ def _is_mask(mask: Tensor | None, shape: tuple[int, ...]) -> bool:
     return array is None or (type(array) is np.ndarray and array.dtype == bool and array.shape == shape)
 
 
-def _extend(cache: DecoderCache, branches: int, padding: Tensor | None) -> Any:
-    """`DecoderCache.extend` on raw arrays."""
+def _extend(cache: DecoderCache, branches: int, padding: Tensor | None) -> Tensor:
+    """`DecoderCache.extend` on raw arrays; returns what it does, a mask."""
     batch = len(cache.layers[0].memory._data)
     if padding is None:
         fresh = np.broadcast_to(_others(branches), (batch, branches, branches))
@@ -314,7 +298,7 @@ def _extend(cache: DecoderCache, branches: int, padding: Tensor | None) -> Any:
         fresh = _others(branches) | padding._data[:, None]
     hidden = fresh if cache.hidden is None else np.concatenate((cache.hidden._data, fresh), axis=2)
     cache.hidden, cache.length = wrap(hidden, None), cache.length + 1
-    return hidden[:, None]
+    return wrap(hidden[:, None], None)
 
 
 @functools.cache
@@ -335,8 +319,6 @@ def step_of_layers(
     if state.plain or not is_read(x) or x._data.size > MOST_ROWS * x._data.shape[2]:
         return None
     array, places = x._data, caches[0].places
-    if not all(is_usual(cache) and cache.places == places for cache in caches):
-        return None
     plan = plan_of(caches[0], caches, layers, _sublayers_of_layers, None, array)
     if plan is None:
         return None

@@ -24,7 +24,7 @@ def linear_forward(xp, x, weight, bias):
         if bias is not None:
             out[:, j] += bias[j]
 
-    if loops := xp.linear(rows, weight, bias, out):
+    if loops := xp.loops_over("linear", rows, weight, bias, out):
         loops.apply(rows, weight, bias, out)
     else:
         few = (
@@ -54,7 +54,7 @@ def linear_backward(xp, g, saved, needs):
         if needs[2]:
             sums[i.start] = xp.sum(g_out[i], axis=0)
 
-    if loops := xp.linear(rows, weight, g_out):
+    if loops := xp.loops_over("linear", rows, weight, g_out):
         g_bias = xp.fresh(features, dtype=rows.dtype) if needs[2] else None
         loops.differentiate(g_out, rows, weight, g_rows, g_weight, g_bias)
     else:

@@ -178,24 +178,20 @@ class AdamStep(Step):
         if sign < 0:
             g = xp.multiply(g, sign, out=signed)
         if penalty:
-            xp.multiply(theta, penalty, out=scratch)
-            g = xp.add(g, scratch, out=signed)
-        xp.multiply(m, beta1, out=m)
-        xp.multiply(g, rest1, out=scratch)
-        xp.add(m, scratch, out=m)
-        xp.multiply(v, beta2, out=v)
+            g = xp.add(g, xp.multiply(theta, penalty, out=scratch), out=signed)
+        m *= beta1
+        m += xp.multiply(g, rest1, out=scratch)
+        v *= beta2
         xp.multiply(g, g, out=scratch)
-        xp.multiply(scratch, rest2, out=scratch)
-        xp.add(v, scratch, out=v)
+        v += xp.multiply(scratch, rest2, out=scratch)
         for maximum in largest:
             v = xp.maximum(maximum, v, out=maximum)
         xp.sqrt(v, out=scratch)
-        xp.add(scratch, eps, out=scratch)
+        scratch += eps
         xp.divide(m, scratch, out=scratch)
-        xp.multiply(scratch, alpha, out=scratch)
         if shrink != 1.0:
-            xp.multiply(theta, shrink, out=theta)
-        xp.subtract(theta, scratch, out=theta)
+            theta *= shrink
+        theta -= xp.multiply(scratch, alpha, out=scratch)
 
 
 class SGDStep(Step):
@@ -221,19 +217,15 @@ class SGDStep(Step):
         lr, weight_decay, sign, momentum, share, nesterov = numbers
         xp.multiply(g, sign, out=direction)
         if weight_decay:
-            xp.multiply(theta, weight_decay, out=scratch)
-            xp.add(direction, scratch, out=direction)
+            direction += xp.multiply(theta, weight_decay, out=scratch)
         for b in buffer:
-            xp.multiply(b, momentum, out=b)
-            xp.multiply(direction, share, out=scratch)
-            xp.add(b, scratch, out=b)
+            b *= momentum
+            b += xp.multiply(direction, share, out=scratch)
             if nesterov:
-                xp.multiply(b, momentum, out=scratch)
-                xp.add(direction, scratch, out=direction)
+                direction += xp.multiply(b, momentum, out=scratch)
             else:
                 direction = b
-        xp.multiply(direction, lr, out=scratch)
-        xp.subtract(theta, scratch, out=theta)
+        theta -= xp.multiply(direction, lr, out=scratch)
 
 
 STEPS: dict[Any, Step] = {Adam.update: AdamStep(), SGD.update: SGDStep()}

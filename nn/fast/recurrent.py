@@ -23,56 +23,46 @@ def gru_forward(xp, x, initial, weight, bias, present, *, reverse):
     if bias is not None:
         gates[..., : 2 * hidden] += bias[: 2 * hidden]
 
-    def read_sequences(i: slice) -> None:
-        for t in _order(length, reverse):
-            h, new = rows[t + reverse, i], rows[t + 1 - reverse, i]
-            product = xp.matmul(h, transposed)
-            r_z, n, h_n = gates[t, i, : 2 * hidden], gates[t, i, 2 * hidden :], from_state[t, i]
-            r_z += product[:, : 2 * hidden]
-            _sigmoid_in_place(xp, r_z)
-            h_n[...] = product[:, 2 * hidden :]
-            if bias is not None:
-                h_n += bias[2 * hidden :]
-            n += r_z[:, :hidden] * h_n
-            xp.tanh(n, out=n)
-            xp.subtract(h, n, out=new)  # n + z (h - n)
-            new *= r_z[:, hidden:]
-            new += n
-            if present is not None:
-                new[...] = xp.where(present[t, i], new, h)
+    def step(t: int, i: slice, h: Any, new: Any) -> None:
+        product = xp.matmul(h, transposed)
+        r_z, n, h_n = gates[t, i, : 2 * hidden], gates[t, i, 2 * hidden :], from_state[t, i]
+        r_z += product[:, : 2 * hidden]
+        _sigmoid_in_place(xp, r_z)
+        h_n[...] = product[:, 2 * hidden :]
+        if bias is not None:
+            h_n += bias[2 * hidden :]
+        n += r_z[:, :hidden] * h_n
+        xp.tanh(n, out=n)
+        xp.subtract(h, n, out=new)  # n + z (h - n)
+        new *= r_z[:, hidden:]
+        new += n
 
-    _share_out(xp, read_sequences, gates, batch, hidden)
+    _read(xp, step, gates, [rows], present, reverse)
     return _after(rows, reverse), (gates, from_state, rows, weight, present)
 
 
 @_gru.backward
 def gru_backward(xp, g, saved, needs, *, reverse):
     gates, from_state, rows, weight, present = saved
-    length, batch, hidden = from_state.shape
+    _, batch, hidden = from_state.shape
     g_x, g_product = xp.fresh_like(gates), xp.fresh_like(gates)
     g_initial = xp.zeros((batch, hidden), dtype=gates.dtype)
 
-    def read_back(i: slice) -> None:
-        g_h = g_initial[i]
-        for t in _order(length, not reverse):
-            r, z, n = (gates[t, i, k * hidden : (k + 1) * hidden] for k in range(3))
-            g_r, g_z, g_n = (g_x[t, i, k * hidden : (k + 1) * hidden] for k in range(3))
-            g_h += g[t, i]
-            g_new = g_h if present is None else g_h * present[t, i]
-            xp.multiply(g_new * (1 - z), 1 - n * n, out=g_n)
-            xp.multiply(g_new * (rows[t + reverse, i] - n), _slope_of_sigmoid(z), out=g_z)
-            xp.multiply(g_n * from_state[t, i], _slope_of_sigmoid(r), out=g_r)
-            step = g_product[t, i]
-            step[...] = g_x[t, i]
-            n_part = step[:, 2 * hidden :]
-            n_part *= r
-            former = xp.matmul(step, weight)
-            former += g_new * z
-            if present is not None:
-                former += xp.where(present[t, i], 0, g_h)
-            g_h[...] = former
+    def step(t: int, i: slice, g_new: Any) -> tuple[Any, ...]:
+        r, z, n = (gates[t, i, k * hidden : (k + 1) * hidden] for k in range(3))
+        g_r, g_z, g_n = (g_x[t, i, k * hidden : (k + 1) * hidden] for k in range(3))
+        xp.multiply(g_new * (1 - z), 1 - n * n, out=g_n)
+        xp.multiply(g_new * (rows[t + reverse, i] - n), _slope_of_sigmoid(z), out=g_z)
+        xp.multiply(g_n * from_state[t, i], _slope_of_sigmoid(r), out=g_r)
+        given = g_product[t, i]
+        given[...] = g_x[t, i]
+        n_part = given[:, 2 * hidden :]
+        n_part *= r
+        former = xp.matmul(given, weight)
+        former += g_new * z
+        return (former,)
 
-    _share_out(xp, read_back, gates, batch, hidden)
+    _read_back(xp, step, gates, g, [g_initial], present, reverse)
     g_weight = _weight_gradient(xp, g_product, _before(rows, reverse)) if needs[2] else None
     g_bias = xp.sum(g_product, axis=(0, 1)) if needs[3] else None
     return g_x, g_initial, g_weight, g_bias, None
@@ -90,24 +80,19 @@ def lstm_forward(xp, x, initial, cell, weight, present, *, reverse):
     squashed = xp.fresh((length, batch, hidden), dtype=x.dtype)  # tanh(c')
     out = xp.fresh((length + 1, batch, hidden), dtype=x.dtype)
 
-    def read_sequences(k: slice) -> None:
-        for t in _order(length, reverse):
-            h, new_h, c, new_c = (a[row, k] for a in (rows, cells) for row in (t + reverse, t + 1 - reverse))
-            gate = gates[t, k]
-            gate += xp.matmul(h, transposed)
-            i_f, g, o = gate[:, : 2 * hidden], gate[:, 2 * hidden : 3 * hidden], gate[:, 3 * hidden :]
-            _sigmoid_in_place(xp, i_f)
-            _sigmoid_in_place(xp, o)
-            xp.tanh(g, out=g)
-            xp.multiply(i_f[:, hidden:], c, out=new_c)
-            new_c += i_f[:, :hidden] * g
-            xp.tanh(new_c, out=squashed[t, k])
-            xp.multiply(o, squashed[t, k], out=new_h)
-            if present is not None:
-                new_h[...] = xp.where(present[t, k], new_h, h)
-                new_c[...] = xp.where(present[t, k], new_c, c)
+    def step(t: int, k: slice, h: Any, c: Any, new_h: Any, new_c: Any) -> None:
+        gate = gates[t, k]
+        gate += xp.matmul(h, transposed)
+        i_f, g, o = gate[:, : 2 * hidden], gate[:, 2 * hidden : 3 * hidden], gate[:, 3 * hidden :]
+        _sigmoid_in_place(xp, i_f)
+        _sigmoid_in_place(xp, o)
+        xp.tanh(g, out=g)
+        xp.multiply(i_f[:, hidden:], c, out=new_c)
+        new_c += i_f[:, :hidden] * g
+        xp.tanh(new_c, out=squashed[t, k])
+        xp.multiply(o, squashed[t, k], out=new_h)
 
-    _share_out(xp, read_sequences, gates, batch, hidden)
+    _read(xp, step, gates, [rows, cells], present, reverse)
     out[:length] = _after(rows, reverse)
     out[length] = cells[0 if reverse else length]
     return out, (gates, squashed, rows, cells, weight, present)
@@ -120,26 +105,17 @@ def lstm_backward(xp, g, saved, needs, *, reverse):
     g_x = xp.fresh_like(gates)
     g_initial, g_cell = xp.zeros((batch, hidden), dtype=gates.dtype), xp.copy(g[length])
 
-    def read_back(k: slice) -> None:
-        g_h, g_c = g_initial[k], g_cell[k]
-        for t in _order(length, not reverse):
-            i, f, content, o = (gates[t, k, j * hidden : (j + 1) * hidden] for j in range(4))
-            g_i, g_f, g_content, g_o = (g_x[t, k, j * hidden : (j + 1) * hidden] for j in range(4))
-            g_h += g[t, k]
-            new_h, new_c = (g_h, g_c) if present is None else (g_h * present[t, k], g_c * present[t, k])
-            xp.multiply(new_h * squashed[t, k], _slope_of_sigmoid(o), out=g_o)
-            new_c = new_c + new_h * o * (1 - squashed[t, k] * squashed[t, k])
-            xp.multiply(new_c * content, _slope_of_sigmoid(i), out=g_i)
-            xp.multiply(new_c * cells[t + reverse, k], _slope_of_sigmoid(f), out=g_f)
-            xp.multiply(new_c * i, 1 - content * content, out=g_content)
-            former_h, former_c = xp.matmul(g_x[t, k], weight), new_c * f
-            if present is not None:
-                former_h += xp.where(present[t, k], 0, g_h)
-                former_c += xp.where(present[t, k], 0, g_c)
-            g_h[...] = former_h
-            g_c[...] = former_c
+    def step(t: int, k: slice, new_h: Any, new_c: Any) -> tuple[Any, ...]:
+        i, f, content, o = (gates[t, k, j * hidden : (j + 1) * hidden] for j in range(4))
+        g_i, g_f, g_content, g_o = (g_x[t, k, j * hidden : (j + 1) * hidden] for j in range(4))
+        xp.multiply(new_h * squashed[t, k], _slope_of_sigmoid(o), out=g_o)
+        new_c = new_c + new_h * o * (1 - squashed[t, k] * squashed[t, k])
+        xp.multiply(new_c * content, _slope_of_sigmoid(i), out=g_i)
+        xp.multiply(new_c * cells[t + reverse, k], _slope_of_sigmoid(f), out=g_f)
+        xp.multiply(new_c * i, 1 - content * content, out=g_content)
+        return xp.matmul(g_x[t, k], weight), new_c * f
 
-    _share_out(xp, read_back, gates, batch, hidden)
+    _read_back(xp, step, gates, g, [g_initial, g_cell], present, reverse)
     g_weight = _weight_gradient(xp, g_x, _before(rows, reverse)) if needs[3] else None
     return g_x, g_initial, g_cell, g_weight, None
 
@@ -149,23 +125,18 @@ def lstm_backward(xp, g, saved, needs, *, reverse):
 
 @_rnn.forward
 def rnn_forward(xp, x, initial, weight, present, *, nonlinearity, reverse):
-    length, batch, hidden = len(x), len(initial), weight.shape[1]
     transposed = xp.copy(weight.T)  # every step reads it
-    rows = _rows(xp, initial, length, reverse)
+    rows = _rows(xp, initial, len(x), reverse)
 
-    def read_sequences(i: slice) -> None:
-        for t in _order(length, reverse):
-            h, new = rows[t + reverse, i], rows[t + 1 - reverse, i]
-            xp.matmul(h, transposed, out=new)
-            new += x[t, i]
-            if nonlinearity == "tanh":
-                xp.tanh(new, out=new)
-            else:
-                xp.maximum(new, 0, out=new)
-            if present is not None:
-                new[...] = xp.where(present[t, i], new, h)
+    def step(t: int, i: slice, h: Any, new: Any) -> None:
+        xp.matmul(h, transposed, out=new)
+        new += x[t, i]
+        if nonlinearity == "tanh":
+            xp.tanh(new, out=new)
+        else:
+            xp.maximum(new, 0, out=new)
 
-    _share_out(xp, read_sequences, x, batch, hidden)
+    _read(xp, step, x, [rows], present, reverse)
     return _after(rows, reverse), (rows, weight, present)
 
 
@@ -173,25 +144,15 @@ def rnn_forward(xp, x, initial, weight, present, *, nonlinearity, reverse):
 def rnn_backward(xp, g, saved, needs, *, nonlinearity, reverse):
     rows, weight, present = saved
     after = _after(rows, reverse)
-    length, batch, hidden = after.shape
-    g_x = xp.fresh((length, batch, hidden), dtype=rows.dtype)
-    g_initial = xp.zeros((batch, hidden), dtype=rows.dtype)
+    g_x = xp.fresh(after.shape, dtype=rows.dtype)
+    g_initial = xp.zeros(after.shape[1:], dtype=rows.dtype)
 
-    def read_back(i: slice) -> None:
-        g_h = g_initial[i]
-        for t in _order(length, not reverse):
-            g_h += g[t, i]
-            new = after[t, i]
-            slope = 1 - new * new if nonlinearity == "tanh" else new > 0
-            xp.multiply(g_h, slope, out=g_x[t, i])
-            if present is not None:
-                g_x[t, i] *= present[t, i]
-            former = xp.matmul(g_x[t, i], weight)
-            if present is not None:
-                former += xp.where(present[t, i], 0, g_h)
-            g_h[...] = former
+    def step(t: int, i: slice, g_new: Any) -> tuple[Any, ...]:
+        new = after[t, i]
+        xp.multiply(g_new, 1 - new * new if nonlinearity == "tanh" else new > 0, out=g_x[t, i])
+        return (xp.matmul(g_x[t, i], weight),)
 
-    _share_out(xp, read_back, g_x, batch, hidden)
+    _read_back(xp, step, g_x, g, [g_initial], present, reverse)
     g_weight = _weight_gradient(xp, g_x, _before(rows, reverse)) if needs[2] else None
     return g_x, g_initial, g_weight, None
 
@@ -245,7 +206,37 @@ def _weight_gradient(xp: Any, g_product: Any, before: Any) -> Any:
     return out
 
 
-def _share_out(xp: Any, read: Any, gates: Any, batch: int, hidden: int) -> None:
+def _read(xp: Any, step: Any, gates: Any, states: list[Any], present: Any, reverse: bool) -> None:
+    """Call `step(t, some, *before, *after)` for each step of some sequences; those that are absent keep a state."""
+
+    def read_sequences(some: slice) -> None:
+        for t in _order(len(gates), reverse):
+            before, after = [[rows[place, some] for rows in states] for place in (t + reverse, t + 1 - reverse)]
+            step(t, some, *before, *after)
+            if present is not None:
+                for old, new in zip(before, after):
+                    new[...] = xp.where(present[t, some], new, old)
+
+    _share_out(xp, read_sequences, gates, states[0].shape[2])
+
+
+def _read_back(xp: Any, step: Any, gates: Any, g: Any, g_states: list[Any], present: Any, reverse: bool) -> None:
+    """Call `step(t, some, *g_after)` from the last step on, which returns the gradients for the states before it."""
+
+    def read_sequences(some: slice) -> None:
+        carried = [g_state[some] for g_state in g_states]
+        for t in _order(len(gates), not reverse):
+            carried[0] += g[t, some]
+            g_after = carried if present is None else [g_state * present[t, some] for g_state in carried]
+            for after, before in zip(carried, step(t, some, *g_after)):
+                if present is not None:
+                    before += xp.where(present[t, some], 0, after)
+                after[...] = before
+
+    _share_out(xp, read_sequences, gates, g_states[0].shape[1])
+
+
+def _share_out(xp: Any, read: Any, gates: Any, hidden: int) -> None:
     """Have slices of the batch read, all steps of each: on every core where there is enough to do."""
-    work = gates.size * (hidden // FLOPS + STEP_WORK)
+    work, batch = gates.size * (hidden // FLOPS + STEP_WORK), gates.shape[1]
     xp.in_parts(read, batch, work, product=True, most=batch // SEQUENCES)

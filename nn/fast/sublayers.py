@@ -103,12 +103,15 @@ class Step(NamedTuple):
         return within | {"dropping": self.outer}
 
 
+Found = tuple[str, dict[str, Any], float] | None
+
+
 class Reading:
     """Sub-layers of x (batch, length, d) and a memory, both raw arrays, as loops take them.
 
     Attributes:
         steps: what was read from each.
-        arrays: parameters of all of them, as Tensors, in the order of the loops; for attention a mask first, or None.
+        arrays: parameters of all of them, as Tensors, in the order of the loops; attention has a mask behind, or None.
         places: of each array the module and the name in it; None for masks.
     """
 
@@ -169,15 +172,6 @@ class Reading:
         eps = float(np.finfo(self.dtype).eps) if norm.eps is None else norm.eps
         return {"eps": eps, "by_size": type(norm) is RMSNorm}
 
-    def mask(self, added: tuple[Any, bool] | None, sizes: tuple[int, ...]) -> dict[str, Any] | None:
-        """The settings of what a mask adds to scores of these sizes, which is the next array; None for none to take."""
-        if added is None or is_long(sizes[2], sizes[3], "cpu"):
-            return None
-        array, shifts = added
-        self.arrays.append(None if array is None else wrap(array, None))
-        self.places.append(None)
-        return {"shifts": shifts}
-
     def loops(self, room: Any) -> list[Any]:
         """The loops of all steps, without dropout."""
         left = (None if tensor is None else tensor._data for tensor in self.arrays)
@@ -187,82 +181,80 @@ class Reading:
             found.append(getattr(room, step.loop)(*itertools.islice(left, step.arrays), **step.settings, **none))
         return found
 
-    # ---- what f may be
+    # ---- parts of f: their settings, where loops take them; their parameters are the next arrays
 
-    def attend(self, f: Attend) -> tuple[Any, ...] | None:
-        attention, d = f.attention, self.d
-        if not is_multi_head(attention, d) or (f.is_causal and f.mask is None):
+    def multi_head(self, attention: Any) -> dict[str, Any] | None:
+        d = self.d
+        is_known = is_plain(attention, MultiheadAttention) and attention.embed_dim == d and not attention.has_own_keys
+        if not is_known or d % attention.num_heads or not self.take(attention, 3 * d, d, names=IN_PROJ):
             return None
-        source = self.x if f.memory is None else self.memory
-        sizes = len(self.x), attention.num_heads, self.x.shape[1], source.shape[1]
+        if not self.linear(attention.out_proj, d, d):
+            return None
+        return {"heads": attention.num_heads, "scale": attention.scale}
+
+    def self_attention(self, attention: Any) -> dict[str, Any] | None:
+        if not is_plain(attention, SelfAttention) or attention.q_norm is not None or attention.pairing not in PAIRINGS:
+            return None
+        width = attention.num_heads * attention.head_dim
+        if not self.linear(attention.in_proj, width + attention.kv_size, self.d):
+            return None
+        if not self.linear(attention.out_proj, self.d, width):
+            return None
+        return {"heads": attention.num_heads, "kv_heads": attention.num_kv_heads, "scale": attention._scale}
+
+    def mask(self, added: tuple[Any, bool] | None, sizes: tuple[int, ...]) -> dict[str, Any] | None:
+        """Of what a mask adds to scores of these sizes."""
+        if added is None or is_long(sizes[2], sizes[3], "cpu"):
+            return None
+        array, shifts = added
+        self.arrays.append(None if array is None else wrap(array, None))
+        self.places.append(None)
+        return {"shifts": shifts}
+
+    # ---- what f may be: its loop, the settings, and with which probability it drops numbers within; or None
+
+    def attend(self, f: Attend) -> Found:
+        if (f.is_causal and f.mask is None) or (how := self.multi_head(f.attention)) is None:
+            return None
+        sizes = len(self.x), how["heads"], self.x.shape[1], (self.x if f.memory is None else self.memory).shape[1]
         key = id(f.mask), id(f.padding), sizes
         if key not in self.merged:
             self.merged[key] = as_added(merge_masks(f.padding, f.mask, sizes, wrap(self.x, None)), sizes, self.dtype)
-        how = self.mask(self.merged[key], sizes)
-        if (
-            how is None
-            or not self.take(attention, 3 * d, d, names=IN_PROJ)
-            or not self.linear(attention.out_proj, d, d)
-        ):
+        if (masked := self.mask(self.merged[key], sizes)) is None:
             return None
-        how |= {"heads": attention.num_heads, "scale": attention.scale, "across": f.memory is not None}
-        return "Attention", how, probability(attention)
+        return "Attention", how | masked | {"across": f.memory is not None}, probability(f.attention)
 
-    def feed(self, f: Feed) -> tuple[Any, ...] | None:
+    def feed(self, f: Feed) -> Found:
         name = next((name for function, name in ACTIVATIONS.items() if function is f.activation), None)
-        if name is None or not is_plain(f.dropout, Dropout):
-            return None
         inner = getattr(f.linear1, "out_features", 0)
-        if not self.linear(f.linear1, inner, self.d) or not self.linear(f.linear2, self.d, inner):
+        if name is None or not is_plain(f.dropout, Dropout) or not self.linear(f.linear1, inner, self.d):
+            return None
+        if not self.linear(f.linear2, self.d, inner):
             return None
         return "FeedForward", {"activation": name}, probability(f.dropout)
 
-    def attend_to_itself(self, f: AttendToItself) -> tuple[Any, ...] | None:
-        attention, length = f.attention, self.x.shape[1]
-        if f.cache is not None or not is_self_attention(attention):
+    def attend_to_itself(self, f: AttendToItself) -> Found:
+        if f.cache is not None or (how := self.self_attention(f.attention)) is None:
             return None
-        sizes = len(self.x), attention.num_heads, length, length
-        how = self.mask(as_added(f.mask, sizes, self.dtype), sizes)
-        angles = angles_of(f.rotation, 1, length, attention.head_dim, self.dtype)
-        if how is None or angles is None or not self.projections(attention):
+        length = self.x.shape[1]
+        sizes = len(self.x), how["heads"], length, length
+        masked = self.mask(as_added(f.mask, sizes, self.dtype), sizes)
+        angles = angles_of(f.rotation, 1, length, f.attention.head_dim, self.dtype)
+        if masked is None or angles is None:
             return None
-        turning = None if f.rotation is None else (*angles, attention.pairing == "interleaved")
-        how |= {"heads": attention.num_heads, "kv_heads": attention.num_kv_heads, "scale": attention._scale}
-        return "Attention", {**how, "across": False, "turning": turning}, probability(attention)
+        turning = None if f.rotation is None else (*angles, f.attention.pairing == "interleaved")
+        return "Attention", how | masked | {"across": False, "turning": turning}, probability(f.attention)
 
-    def projections(self, attention: SelfAttention) -> bool:
-        width = attention.num_heads * attention.head_dim
-        return self.linear(attention.in_proj, width + attention.kv_size, self.d) and self.linear(
-            attention.out_proj, self.d, width
-        )
-
-    def network(self, f: FeedForward) -> tuple[Any, ...] | None:
-        known = PLAIN if f.gate is None else GATES
-        if not is_plain(f, FeedForward) or f.activation not in known or not is_plain(f.dropout, Dropout):
+    def network(self, f: FeedForward) -> Found:
+        known, inner = PLAIN if f.gate is None else GATES, getattr(f.up, "out_features", 0)
+        if not is_plain(f, FeedForward) or f.activation not in known:
             return None
-        if probability(f.dropout):
+        if not is_plain(f.dropout, Dropout) or probability(f.dropout):
             return None
-        inner = getattr(f.up, "out_features", 0)
-        if f.gate is not None and not self.linear(f.gate, inner, self.d):
+        maps = ([] if f.gate is None else [(f.gate, inner, self.d)]) + [(f.up, inner, self.d), (f.down, self.d, inner)]
+        if not all(self.linear(*each) for each in maps):
             return None
-        if not self.linear(f.up, inner, self.d) or not self.linear(f.down, self.d, inner):
-            return None
-        activation = WITHIN.get(f.activation, f.activation)
-        return "FeedForward" if f.gate is None else "GatedFeedForward", {"activation": activation}, 0.0
-
-
-def is_multi_head(attention: Any, d: int) -> bool:
-    """True for plain attention of vectors of size d, without keys of its own."""
-    return (
-        is_plain(attention, MultiheadAttention)
-        and attention.embed_dim == d
-        and d % attention.num_heads == 0
-        and not attention.has_own_keys
-    )
-
-
-def is_self_attention(attention: Any) -> bool:
-    return is_plain(attention, SelfAttention) and attention.q_norm is None and attention.pairing in PAIRINGS
+        return "FeedForward", {"activation": WITHIN.get(f.activation, f.activation)}, 0.0
 
 
 def probability(module: Any) -> float:
@@ -286,7 +278,7 @@ def as_added(mask: Any, sizes: tuple[int, ...], dtype: Any) -> tuple[Any, bool] 
     if array.shape[3] != sizes[3] or not all(n in (1, size) for n, size in zip(array.shape, sizes)):
         return None
     if array.dtype == bool:
-        return np.where(array, dtype.type(-np.inf), dtype.type(0)), False
+        return np.where(array, dtype.type(-np.inf), dtype.type(0)) if array.any() else None, False
     return np.ascontiguousarray(array), True
 
 
@@ -366,14 +358,14 @@ def _through(*arrays, plan):
         given = {place: array for array, place in zip(arrays, places)}  # apart, for layers may share parameters
         f = _put(f, given, step.inner)
         if isinstance(f, Attend):
-            mask, heads = arrays[0], f.attention.num_heads
+            mask, heads = arrays[4], f.attention.num_heads
             if mask is not None:  # (batch * heads, target, source), as the module wants it
                 source = x if f.memory is None else memory
                 mask = tt.broadcast_to(mask, (len(x), heads, x.shape[1], source.shape[1]))
                 mask = tt.reshape(mask, (-1, *mask.shape[2:]))
             f = f._replace(memory=None if f.memory is None else memory, mask=mask, padding=None)
         elif isinstance(f, AttendToItself):
-            f = f._replace(mask=arrays[0])
+            f = f._replace(mask=arrays[4])
         sublayers.append(Sublayer(f, _put(dropout, given, step.outer), _put(norm, given), norm_first))
     with using(Drawn(plan.steps)):
         out = through.__wrapped__(x, sublayers)  # type: ignore[attr-defined]
@@ -414,7 +406,7 @@ class Drawn(Generator):
 def through_forward(xp, *arrays, plan):
     x, memory, *own = arrays
     x, memory = xp.contiguous(x), None if memory is None else xp.contiguous(memory)
-    if not (room := xp.sublayers(x, memory, *own)):
+    if not (room := xp.loops_over("sublayers", x, memory, *own)):
         with tt.no_grad():
             out = _through.op.function(*_as_tensors(arrays), plan=plan)
         return out._data, (None, arrays)
@@ -468,9 +460,7 @@ def read(x: Any, memory: Any, sublayers: Sequence[Sublayer], end: Any, room: Any
 def run(x: Tensor, sublayers: Sequence[Sublayer], end: Any = None) -> Tensor | None:
     """`through` in compiled loops, and a norm behind it; None where the textbook's own lines are to compute."""
     words = [f for f, *_ in sublayers if isinstance(f, Attend)]
-    if any(type(f.attention) is not MultiheadAttention for f in words):
-        return None
-    batch_first = {f.attention.batch_first for f in words}
+    batch_first = {getattr(f.attention, "batch_first", True) for f in words}
     batch_first |= {True for f, *_ in sublayers if isinstance(f, AttendToItself)}
     memories = {id(f.memory): f.memory for f in words if f.memory is not None}
     if not sublayers or not is_read(x) or not all(map(is_read, memories.values())):
@@ -478,7 +468,7 @@ def run(x: Tensor, sublayers: Sequence[Sublayer], end: Any = None) -> Tensor | N
     if len(batch_first) > 1 or len(memories) > 1:
         return None
     memory = next(iter(memories.values()), None)
-    if not (room := for_array(x._data).sublayers(np.empty(1, x.dtype), size=x.size)):
+    if not (room := for_array(x._data).loops_over("sublayers", np.empty(1, x.dtype), size=x.size)):
         return None
     is_turned = batch_first == {False}
     if is_turned:

@@ -111,7 +111,7 @@ class Windows:
 @_convolution.forward
 def convolution_forward(xp, x, weight, bias, *, stride, dilation, around, groups):
     arrays = tuple(a if a is None else xp.contiguous(a) for a in (x, weight, bias))
-    if loops := xp.convolutions(*arrays):
+    if loops := xp.loops_over("convolution", *arrays):
         return loops.convolution(*arrays, stride, dilation, around, groups), (loops, *arrays[:2])
     padded = _padded(xp, x, around, 0)
     windows = Windows(padded, weight, stride, dilation, groups)

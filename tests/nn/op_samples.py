@@ -635,8 +635,8 @@ def _sublayer(*shapes, bias=True):
 def _through(f, owners, loop, settings):
     """The op of one sub-layer, as a function of x, the memory and the arrays of a loop: parameters of `owners`."""
     norm, prefix = nn.LayerNorm(4), {nn.MultiheadAttention: "in_proj_"}
-    places = [None] * (loop == "Attention")  # the mask
-    places += [(m, prefix.get(type(m), "") + name) for m in (*owners, norm) for name in ("weight", "bias")]
+    places = [(m, prefix.get(type(m), "") + name) for m in (*owners, norm) for name in ("weight", "bias")]
+    places[4:4] = [None] * (loop == "Attention")  # the mask
     nothing = tt.backend.for_device("cpu").dropping()
     droppings = {"dropping": nothing, sublayers.INNER[loop]: nothing}
     how = {"norm_first": False, "eps": 1e-5, "by_size": False, **droppings, **settings}
@@ -656,11 +656,11 @@ def _feed_sample(shape, bias):
 def _attend_sample(target, memory, bias, mask):
     attention = nn.MultiheadAttention(4, 2, batch_first=True)
     how = {"heads": 2, "scale": 1 / math.sqrt(2), "across": memory is not None, "shifts": True}
-    f = Attend(attention, memory, None, None, False)
+    f, parameters = Attend(attention, memory, None, None, False), _sublayer((12, 4), (4, 4), bias=bias)
     return Sample(
         _through(f, (attention, attention.out_proj), "Attention", how),
-        [draw((2, target, 4)), memory, mask, *_sublayer((12, 4), (4, 4), bias=bias)],
-        lambda x, memory, mask, *a: _attend_reference(x, memory, *a, mask),
+        [draw((2, target, 4)), memory, *parameters[:4], mask, *parameters[4:]],
+        lambda x, memory, *a: _attend_reference(x, memory, *a[:4], *a[5:], a[4]),
     )
 
 

@@ -1,10 +1,12 @@
 """Activation functions in one pass over memory each, there and back.
 
-Single ops call them for arrays, and loops over sub-layers and over steps of decoding by their addresses: `ACTIVATIONS`.
+Single ops call them for arrays (`on_arrays`), and loops over sub-layers and over steps of decoding by their addresses
+(`ACTIVATIONS`).
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -17,46 +19,6 @@ from .pool import empty_like
 from .threads import in_parts
 
 WORK = 16  # element-wise operations that an element takes
-
-
-def gelu(x: Any) -> Any:
-    """x * P(N(0, 1) <= x)."""
-    return _each(_gelu, x)
-
-
-def gelu_gradient(g: Any, x: Any) -> Any:
-    return _each(_gelu_gradient, g, x)
-
-
-def gelu_tanh(x: Any) -> Any:
-    """The same, with the probability approximated by (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u))."""
-    return _each(_gelu_tanh, x)
-
-
-def gelu_tanh_gradient(g: Any, x: Any) -> Any:
-    return _each(_gelu_tanh_gradient, g, x)
-
-
-def silu(x: Any) -> Any:
-    """x / (1 + exp(-x))."""
-    return _each(_silu, x)
-
-
-def silu_gradient(g: Any, x: Any) -> Any:
-    return _each(_silu_gradient, g, x)
-
-
-def relu_gradient(g: Any, out: Any) -> Any:
-    """g where the result was positive, else 0."""
-    return _each(_relu_gradient, g, out, work=1)
-
-
-def _each(function: Any, *arrays: Any, work: int = WORK) -> Any:
-    """Call a function that is `called` for each element of some arrays; returns what it writes."""
-    out = empty_like(arrays[0])
-    compiled, flat = function(out.dtype).ctypes, [a.reshape(-1) for a in (*arrays, out)]
-    in_parts(lambda i: compiled(0, i.stop - i.start, *[address(a[i]) for a in flat]), out.size, work * out.size)
-    return out
 
 
 # ---- the error function, in arithmetic that the compiler can do on many elements at once
@@ -114,6 +76,7 @@ def _relu_gradient(real, count, g, x, out):  # x or relu(x): both are positive i
 
 @called
 def _gelu(real, count, x, out):
+    """x * P(N(0, 1) <= x)."""
     x, out = numbers(x, real), numbers(out, real)
     one, half, root = type(real)(1), type(real)(0.5), type(real)(math.sqrt(0.5))
     for i in range(count):
@@ -136,6 +99,7 @@ FAR = 1e4  # from there on a GELU is x or 0 to the last digit
 
 @called
 def _gelu_tanh(real, count, x, out):
+    """The same, with the probability approximated by (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u))."""
     x, out = numbers(x, real), numbers(out, real)
     one, slope, bend = type(real)(1), type(real)(2 * ROOT), type(real)(BEND)
     for i in range(count):
@@ -155,6 +119,7 @@ def _gelu_tanh_gradient(real, count, g, x, out):
 
 @called
 def _silu(real, count, x, out):
+    """x / (1 + exp(-x))."""
     x, out = numbers(x, real), numbers(out, real)
     for i in range(count):
         out[i] = x[i] * _share(x[i])[0]
@@ -214,3 +179,15 @@ ACTIVATIONS = {
     "identity": (_identity, _identity_gradient),
 }
 """For each name: the function, (real, count, x, out), and its gradient, (real, count, g, x, out)."""
+
+
+def on_arrays(name: str, work: int = WORK) -> list[Any]:
+    """A function and its gradient on whole arrays, (x) and (g, x); `work` is operations for an element."""
+    return [functools.partial(_each, function, work) for function in ACTIVATIONS[name]]
+
+
+def _each(function: Any, work: int, *arrays: Any) -> Any:
+    out = empty_like(arrays[0])
+    compiled, flat = function(out.dtype).ctypes, [a.reshape(-1) for a in (*arrays, out)]
+    in_parts(lambda i: compiled(0, i.stop - i.start, *[address(a[i]) for a in flat]), out.size, work * out.size)
+    return out

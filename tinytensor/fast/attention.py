@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .compiling import REALS, _exp, call, loop, part
+from .passes import SAFE
 from .pool import empty
 from .threads import in_parts
 from .tiles import COLUMNS, ROWS, multiply, padded
@@ -25,7 +26,6 @@ from .tiles import COLUMNS, ROWS, multiply, padded
 QUERIES, KEYS = 96, 288  # of a block: multiples of ROWS and of both ROWS and COLUMNS
 FEW_QUERIES = 60  # of a block where keys and values of a head fit the cache, and less is hidden from all of it
 MOST_IN_CACHE = 1024  # keys that do
-SAFE = 40.0  # exp of numbers up to this size neither overflows nor vanishes in float32
 
 
 class Intervals(NamedTuple):

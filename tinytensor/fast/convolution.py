@@ -148,7 +148,7 @@ def _convolve(product, copies, first, last, x, weight, bias, out, starts, sizes,
                 rows, columns, span = _piece(r, c, sizes)
                 size = rows * span
                 for group in range(sizes.groups):
-                    _gather(images, n, group, r * sizes.pitch + c, size, starts, held, sizes)
+                    _gather(images, n, group, r * sizes.pitch + c, size, starts, held, False, sizes)
                     _multiply(product, copies, weight[group], False, held[:, : n * size], False, results[:, : n * size])
                     for i in range(n):
                         for o in range(sizes.filters):
@@ -203,14 +203,20 @@ def _every(image, width, sizes):
 
 
 @part
-def _gather(images, n, group, t, size, starts, held, sizes):
-    """Copy what windows hold from position t of the long rows on: a row for each channel and element."""
+def _gather(images, n, group, t, size, starts, held, back, sizes):
+    """Copy what windows hold from position t of the long rows on: a row for each channel and element.
+
+    Or `back`: add gradients of what they hold where it was copied from.
+    """
     first = group * sizes.channels
     for c in range(sizes.channels):
         for e in range(starts.size):
             start, k = starts[e] + t, c * starts.size + e
             for i in range(n):
-                _copy(images[i, first + c, start : start + size], held[k, i * size : (i + 1) * size])
+                if back:
+                    _add(held[k, i * size : (i + 1) * size], images[i, first + c, start : start + size])
+                else:
+                    _copy(images[i, first + c, start : start + size], held[k, i * size : (i + 1) * size])
 
 
 # Loops over stretches. These are written where they are handed over: one that has a name would have its owners counted.
@@ -323,7 +329,7 @@ def _differentiate(
                             place = r * sizes.columns + c
                             g_bias[f] += _total(g[s + i, f].reshape(-1)[place : place + rows * columns])
                     if for_weight:
-                        _gather(images, n, group, r * sizes.pitch + c, size, starts, held, sizes)
+                        _gather(images, n, group, r * sizes.pitch + c, size, starts, held, False, sizes)
                         for start in range(0, n * size, TERMS):
                             terms = slice(start, min(start + TERMS, n * size))
                             _multiply(product, copies, held[:, terms], False, results[:, terms], True, sums[group])
@@ -331,21 +337,10 @@ def _differentiate(
                     if for_x:
                         into = held[:, : n * size]
                         _multiply(product, copies, weight[group], True, results[:, : n * size], False, into)
-                        _scatter(held, n, group, r * sizes.pitch + c, size, starts, g_images, sizes)
+                        _gather(g_images, n, group, r * sizes.pitch + c, size, starts, held, True, sizes)
         if for_x:
             _lay_out(g_x, s, n, g_images, True, sizes)
             _clear(g_images)
-
-
-@part
-def _scatter(held, n, group, t, size, starts, g_images, sizes):
-    """Add gradients of what windows hold where it was copied from."""
-    first = group * sizes.channels
-    for c in range(sizes.channels):
-        for e in range(starts.size):
-            start, k = starts[e] + t, c * starts.size + e
-            for i in range(n):
-                _add(held[k, i * size : (i + 1) * size], g_images[i, first + c, start : start + size])
 
 
 @part

@@ -205,27 +205,11 @@ def from_numpy(x: Any) -> Any:
     return asarray(x)
 
 
-# ---- what the loops of the CPU have and a GPU needs not
+# ---- where the loops of the CPU differ
 
 
-def attention_loops(*arrays: Any) -> None:
-    """None: NumPy has a module of loops over the heads of attention."""
-
-
-def linear(*arrays: Any) -> None:
-    """No loops over linear maps are here: cuBLAS has kernels for them all."""
-
-
-def sublayers(*arrays: Any, size: int | None = None) -> None:
-    """Nor over whole sub-layers."""
-
-
-def convolutions(*arrays: Any) -> None:
-    """Nor over convolutions."""
-
-
-def decoding(*arrays: Any) -> None:
-    """Nor are any for a position more."""
+def loops_over(subject: str, *arrays: Any, size: int | None = None) -> None:
+    """None: they are over what cuBLAS has kernels for, or takes a launch or two."""
 
 
 def check_range(name: str, what: str, ids: Any, length: int) -> None:

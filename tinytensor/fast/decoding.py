@@ -6,36 +6,23 @@ branch, and wants no gradient: its products take microseconds, so all arrays but
 
 from __future__ import annotations
 
-import math
-from collections import Counter, namedtuple
+from collections import namedtuple
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from . import passes
-from .compiling import address, addresses, call, called, distances, named, numbers, or_zeros
+from . import passes, residual
+from .compiling import address, addresses, call, called, distances, named, numbers
 from .compiling import fits as fits
-from .compiling import places as places
 from .feed_forward import FeedForward as FeedForward
-from .feed_forward import GatedFeedForward as GatedFeedForward
 from .few_rows import dots, mix
 from .pool import empty
 from .products import MEMORY, multiply
 from .residual import Norm as Norm
-from .residual import Residual, Share, Work, one_after_the_other, to_columns
+from .residual import Residual, Share, Work, one_after_the_other, record
 
 BRANCHES = 8  # of an item; of more, products that copy the keys are faster
-
-
-def as_mask(hidden: Any, dtype: Any) -> Any:
-    """The numbers to add to scores (batch, heads, branches, places): -inf where `hidden`, which broadcasts, is True.
-
-    None where nothing is hidden.
-    """
-    if hidden is None or not hidden.any():
-        return None
-    return np.ascontiguousarray(np.where(hidden, dtype.type(-math.inf), dtype.type(0)))
 
 
 class KeptAttention(Residual):
@@ -51,47 +38,30 @@ class KeptAttention(Residual):
         self, weight: Any, bias: Any, out_weight: Any, out_bias: Any, *norm: Any, heads: int, scale: float,
         across: bool, kv_heads: int | None = None, neighbours: bool = False, **residual: Any,
     ) -> None:  # fmt: skip
-        super().__init__(*norm, **residual)
-        self.weights, self.biases = (weight, out_weight), (bias, or_zeros(out_bias, self.d, self.dtype))
-        self.heads, self.scale, self.width = heads, scale, out_weight.shape[1]
-        self.kv = self.width // heads * (kv_heads or heads)
-        self.projected = self.width if across else self.width + 2 * self.kv
-        self.across, self.flags = across, (not across, neighbours)
+        super().__init__((weight, out_weight), (bias, out_bias), *norm, **residual)
+        self.heads, self.scale, self.width, self.across = heads, scale, out_weight.shape[1], across
+        self.kv, self.neighbours = self.width // heads * (kv_heads or heads), neighbours
 
     def start(self, shares: list[Share], x: Any, memory: Any) -> Any:
         out = super().start(shares, x, memory)
-        self.query, self.joined = (self.empty((len(x), width), self.dtype) for width in (self.projected, self.width))
-        self.places = places(
-            x, *self.weights, *self.biases, *self.norm, self.inside, self.query, self.joined, self.normal, self.factor,
-            out, None, None,
+        projected = self.width if self.across else self.width + 2 * self.kv
+        query, joined = (empty((len(x), width), self.dtype) for width in (projected, self.width))
+        maps = {"weight": self.weights[0], "bias": self.biases[0]}
+        sizes = {"width": self.width, "kv": self.kv, "projected": projected, "heads": self.heads}
+        sizes |= {"joins": not self.across, "neighbours": self.neighbours}
+        self.list_all(
+            (Arrays, Sizes, Reals), {**maps, "query": query, "joined": joined, "where": None, "seen": None},
+            sizes, {"score_scale": self.scale},
         )  # fmt: skip
-        columns = self.d, self.width, self.kv, self.projected, self.heads
-        self.sizes = np.array(Sizes(*columns, *self.flags, self.norm_first), np.int64)
-        self.reals = np.array(Reals(self.eps, self.scale), self.dtype)
         return out
 
     def work_forward(self, share: Share) -> Work:
-        functions = Functions(
+        functions = Forward(
             **self.there, turn=passes.turn, dots=dots, add_vector=passes.add_vector, append=append, mix=mix,
             softmax=passes.softmax,
         )  # fmt: skip
         scratch = MEMORY + self.d * len(self.x)
         return Work(_attention_to_kept, addresses(self.dtype, *functions), share.rows(self.length), scratch)
-
-
-class Reused:
-    """Arrays of sub-layers that are never needed at the same time: those of the same shape are the same."""
-
-    def __init__(self) -> None:
-        self.made: dict[Any, Any] = {}
-        self.asked: Counter[Any] = Counter()
-
-    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        self.asked[shape] += 1
-        key = shape, self.asked[shape]
-        if key not in self.made:
-            self.made[key] = empty(shape, dtype)
-        return self.made[key]
 
 
 class Steps:
@@ -101,10 +71,7 @@ class Steps:
         first, share = loops[0], Share(0, 0, rows)
         self.loops, self.rows, self.dtype = loops, rows, first.dtype
         self.x = x = empty((rows, first.d), first.dtype)
-        arrays = Reused(), Reused()  # of a sub-layer, and of the next one, which reads its result
-        for n, loop in enumerate(loops):
-            loop.empty = arrays[n % 2].empty
-            arrays[n % 2].asked.clear()
+        for loop in loops:
             x = loop.start([share], x, None)
         attentions = [loop for loop in loops if isinstance(loop, KeptAttention)]
         self.places = np.zeros((len(attentions), 2), np.int64)
@@ -142,7 +109,8 @@ def seen(there: int, branches: int, mask: Any = None, shifts: bool = False, angl
 
     Args:
         there: how many places of keys and values there are, those of this step among them.
-        mask: as of `as_mask`; or, with `shifts`, other numbers to add to the scores.
+        mask: numbers to add to scores, (batch, heads, branches, places) or 1 each but for the last; or None.
+        shifts: False where these are 0 and -inf alone.
         angles: cos and sin, (rows, size / 2), or None where nothing is turned.
     """
     cos, sin = (0 if angle is None else address(angle) for angle in angles)
@@ -150,12 +118,10 @@ def seen(there: int, branches: int, mask: Any = None, shifts: bool = False, angl
     return Seen(there, branches, 0 if mask is None else address(mask), item, head, row, shifts, cos, sin)
 
 
-Functions = namedtuple("Functions", "product normalize add turn dots add_vector append mix softmax")
-Arrays = namedtuple(
-    "Arrays", "x weight out_weight bias out_bias norm_weight norm_bias inside query joined normal factor out where seen"
-)
-Sizes = namedtuple("Sizes", "d width kv projected heads joins neighbours norm_first")
-Reals = namedtuple("Reals", "eps scale")
+Forward = record("Forward", "turn dots add_vector append mix softmax")
+Arrays = record("Arrays", "weight bias query joined where seen")
+Sizes = record("Sizes", "width kv projected heads joins neighbours")
+Reals = record("Reals", "score_scale")
 Where = namedtuple("Where", "first item")
 Seen = namedtuple("Seen", "there branches mask mask_item mask_head mask_row shifts cos sin")
 
@@ -166,18 +132,16 @@ def _attention_to_kept(real, size, functions, places, gradients, sizes, reals, s
 
     A place has `kv` numbers of keys, and as many of values.
     """
-    do, at = named(functions, 0, Functions), named(places, 0, Arrays)
+    do, at = named(functions, 0, Forward), named(places, 0, Arrays)
     n, c = named(sizes, 0, Sizes), named(reals, real, Reals)
     kept, seen = named(at.where, 0, Where), named(at.seen, 0, Seen)
     rows, branches, there = stop, seen.branches, seen.there
-    row, wide, kept_row, query_row = n.d * size, n.width * size, 2 * n.kv * size, n.projected * size
+    wide, kept_row, query_row = n.width * size, 2 * n.kv * size, n.projected * size
     own, total = (do.product, c.scale, size, scratch), scratch + MEMORY * size
-    scores = total + rows * row
-    if n.norm_first:
-        call(do.normalize, (c.eps, rows, n.d, at.x, at.norm_weight, at.norm_bias, at.inside, at.normal, at.factor))
-    to_columns(own, do.dots, at.inside, at.weight, at.query, rows, n.projected, n.d, rows)
-    if at.bias:
-        call(do.add_vector, (c.eps, rows, n.projected, at.bias, at.query, n.projected))
+    scores = total + rows * n.d * size
+    residual.normalize(do, at, n, c, size, 0, rows)
+    residual.to_columns(own, do.dots, at.inside, at.weight, at.query, rows, n.projected, n.d, rows)
+    call(do.add_vector, (c.eps, rows, n.projected, at.bias, at.query, n.projected))
     head = n.width // n.heads
     if n.joins:
         if seen.cos:
@@ -197,7 +161,7 @@ def _attention_to_kept(real, size, functions, places, gradients, sizes, reals, s
                 multiply(own, q, query_row, False, k, kept_row, True, False, weights, seen_row, branches, there, head)
         hidden = seen.mask + b * seen.mask_item if seen.mask else seen.mask
         masked = hidden, seen.mask_head, seen.mask_row, seen.shifts
-        call(do.softmax, (c.scale, n.heads, branches, there, scores, *masked))
+        call(do.softmax, (c.score_scale, n.heads, branches, there, scores, *masked))
         for h in range(n.heads):
             v, y = keys + (n.kv + h // shared * head) * size, out + h * head * size
             weights = scores + h * branches * seen_row
@@ -205,11 +169,9 @@ def _attention_to_kept(real, size, functions, places, gradients, sizes, reals, s
                 call(do.mix, (c.scale, branches, there, head, weights, seen_row, v, kept_row, y, wide))
             else:
                 multiply(own, weights, seen_row, False, v, kept_row, False, False, y, wide, branches, head, there)
-    branch, added = (total, at.out) if n.norm_first else (at.out, total)
-    to_columns(own, do.dots, at.joined, at.out_weight, branch, rows, n.d, n.width, rows)
-    call(do.add, (c.eps, rows, n.d, at.x, branch, at.out_bias, added, 0, 0, 0, 0))
-    if not n.norm_first:
-        call(do.normalize, (c.eps, rows, n.d, total, at.norm_weight, at.norm_bias, at.out, at.normal, at.factor))
+    branch = total if n.norm_first else at.out
+    residual.to_columns(own, do.dots, at.joined, at.out_weight, branch, rows, n.d, n.width, rows)
+    residual.sum_up(do, at, n, c, size, 0, rows, total)
 
 
 @called

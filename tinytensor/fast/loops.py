@@ -11,6 +11,7 @@ vectors like.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -19,19 +20,11 @@ import numpy as np
 from numba.extending import register_jitable
 
 from . import passes
-from .activations import (  # noqa: F401  (found here by name)
-    gelu,
-    gelu_gradient,
-    gelu_tanh,
-    gelu_tanh_gradient,
-    relu_gradient,
-    silu,
-    silu_gradient,
-)
+from .activations import on_arrays
 from .compiling import _exp, address, called, loop, numbers, or_zeros, part, places
 from .compiling import fits as fits
 from .threads import in_parts
-from .updates import adam, scale_all, sgd, sum_of_squares  # noqa: F401  (likewise)
+from .updates import adam, scale_all, sgd, sum_of_squares  # noqa: F401  (found here by name)
 
 RUN = 512  # numbers that are added up in their own dtype, in as many parts as vectors have places
 
@@ -51,30 +44,19 @@ def _sum_of_exponentials(x, r, shift):
     return total + rest
 
 
+# ---- activation functions
+
+gelu, gelu_gradient = on_arrays("gelu")
+gelu_tanh, gelu_tanh_gradient = on_arrays("gelu_tanh")
+silu, silu_gradient = on_arrays("silu")
+_, relu_gradient = on_arrays("relu", work=1)
+
+
 # ---- normalisation
 
 
-def layer_norm(rows: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
-    """The result, the rows with mean 0 and variance 1, and the factor that each row (n, 1) was scaled by."""
-    return _normalize(passes.normalize, rows, weight, bias, eps)
-
-
-def layer_norm_gradient(g: Any, normal: Any, scale: Any, weight: Any) -> tuple[Any, Any, Any]:
-    """The gradients for the rows, for the weight and for the bias."""
-    return _differentiate(passes.normalize_gradient, g, normal, scale, weight)
-
-
-def rms_norm(rows: Any, weight: Any, eps: float) -> tuple[Any, Any, Any]:
-    """The result, the rows with mean square 1, and the factor that each row (n, 1) was scaled by."""
-    return _normalize(passes.normalize_by_size, rows, weight, None, eps)
-
-
-def rms_norm_gradient(g: Any, normal: Any, scale: Any, weight: Any) -> tuple[Any, Any]:
-    """The gradients for the rows and for the weight."""
-    return _differentiate(passes.normalize_by_size_gradient, g, normal, scale, weight)[:2]
-
-
 def _normalize(function: Any, rows: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
+    """The result, the rows with mean square 1, and with mean 0 or not, and the factor of each row (n, 1)."""
     columns, dtype, compiled = rows.shape[1], rows.dtype, function(rows.dtype).ctypes
     out, normal, scale = np.empty_like(rows), np.empty_like(rows), np.empty((len(rows), 1), dtype)
     weight, bias = np.ones(columns, dtype) if weight is None else weight, or_zeros(bias, columns, dtype)
@@ -88,6 +70,7 @@ def _normalize(function: Any, rows: Any, weight: Any, bias: Any, eps: float) -> 
 
 
 def _differentiate(function: Any, g: Any, normal: Any, scale: Any, weight: Any) -> tuple[Any, Any, Any]:
+    """The gradients for the rows, for the weight and for the bias."""
     columns, dtype, compiled = normal.shape[1], normal.dtype, function(normal.dtype).ctypes
     g_x, weight = np.empty_like(normal), np.ones(columns, dtype) if weight is None else weight
     sums: dict[int, Any] = {}  # of each part
@@ -100,6 +83,12 @@ def _differentiate(function: Any, g: Any, normal: Any, scale: Any, weight: Any) 
     in_parts(differentiate_rows, len(normal), 2 * normal.size)
     g_weight, g_bias = sum(sums[start] for start in sorted(sums)).astype(dtype)
     return g_x, g_weight, g_bias
+
+
+(layer_norm, layer_norm_gradient), (rms_norm, rms_norm_gradient) = (
+    (functools.partial(_normalize, there), functools.partial(_differentiate, back))
+    for there, back in (passes.BY_MEAN_AND_SIZE, passes.BY_SIZE)
+)
 
 
 # ---- cross-entropy

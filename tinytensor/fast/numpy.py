@@ -65,12 +65,17 @@ def load(name: str) -> Any:
     return found
 
 
-def sublayers(*arrays: Any, size: int | None = None) -> Any:
-    """The module of loops over whole sub-layers, for these arrays (None is passed over); or None, as in `kernel`."""
-    if _loops_for(arrays[0].size if size is None else size) is None:
-        return None
-    room = load("sublayers")
-    return room if room.fits(*arrays) else None
+ASKED = ("attention", "convolution", "decoding")  # it takes seconds to compile these: they wait for `compile_loops`
+
+
+def loops_over(subject: str, *arrays: Any, size: int | None = None) -> Any:
+    """The module of loops over a subject, such as "sublayers", for these arrays (None is passed over); or None.
+
+    Where it is not one of those ASKED for, the size decides, as in `kernel`.
+    """
+    there = loops if subject in ASKED else _loops_for(arrays[0].size if size is None else size)
+    room = there and load(subject)
+    return room if room and room.fits(*arrays) else None
 
 
 def dropping(p: float = 0.0, key: int = 0) -> Any:
@@ -78,41 +83,6 @@ def dropping(p: float = 0.0, key: int = 0) -> Any:
     from .hashed import Dropping  # only now: `import tinytensor` needs none
 
     return Dropping(p, key)
-
-
-def convolutions(*arrays: Any) -> Any:
-    """The module of loops over convolutions, for these arrays (None is passed over); or None.
-
-    They are used after `compile_loops`: to compile them takes seconds.
-    """
-    room = loops and load("convolution")
-    return room if room and room.fits(*arrays) else None
-
-
-def decoding(*arrays: Any) -> Any:
-    """The module of loops that compute all layers for a position more, for these arrays; or None.
-
-    They are used after `compile_loops`: to compile them takes seconds.
-    """
-    room = loops and load("decoding")
-    return room if room and room.fits(*arrays) else None
-
-
-def linear(rows: Any, *arrays: Any) -> Any:
-    """The module of loops over linear maps, for these arrays (None is passed over); or None, as in `kernel`."""
-    if _loops_for(rows.size) is None:
-        return None
-    room = load("linear")
-    return room if room.fits(rows, *arrays) else None
-
-
-def attention_loops(*arrays: Any) -> Any:
-    """The module of loops over the heads of attention, for these queries, keys and values; or None.
-
-    They are used after `compile_loops`: to compile them takes seconds.
-    """
-    room = loops and load("attention")
-    return room if room and room.fits(*arrays) else None
 
 
 def contiguous(x: Any) -> Any:

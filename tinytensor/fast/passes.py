@@ -8,95 +8,67 @@ them are kept in float64; those over them are added to what is there.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numba
 import numpy as np
 
-from .compiling import _exp, call, called, numbers
+from .compiling import _exp, call, called, numbers, part
 from .hashed import keeps
 
 SAFE = 40.0  # exp of numbers up to this size neither overflows nor vanishes in float32
 
-_keeps = numba.njit(keeps)
-
-
 # ---- normalisation
 
 
-@called
-def normalize(eps, rows, columns, x, weight, bias, out, normal, factor):
-    """The rows with mean 0 and variance 1, times the weight, plus the bias; `factor` is what each was scaled by."""
-    x, weight, bias, out = numbers(x, eps), numbers(weight, eps), numbers(bias, eps), numbers(out, eps)
-    normal, factor = numbers(normal, eps), numbers(factor, eps)
-    for r in range(rows):
-        row = r * columns
-        total = 0.0
-        for i in range(columns):
-            total += x[row + i]
-        mean = type(eps)(total / columns)
-        squares = 0.0
-        for i in range(columns):  # two passes: the variance of what is left
-            away = x[row + i] - mean
-            squares += away * away
-        scale = type(eps)(1 / math.sqrt(squares / columns + eps))
-        factor[r] = scale
-        for i in range(columns):
-            value = (x[row + i] - mean) * scale
-            normal[row + i] = value
-            out[row + i] = value * weight[i] + bias[i]
+def normalizing(by_mean: bool) -> tuple[Any, Any]:
+    """The passes of the layer norm, or of the RMS norm, which subtracts no mean and adds no bias."""
+
+    @called
+    def normalize(eps, rows, columns, x, weight, bias, out, normal, factor):
+        """The rows with mean 0 and mean square 1, times the weight, plus the bias; each is scaled by its `factor`."""
+        x, weight, bias, out = numbers(x, eps), numbers(weight, eps), numbers(bias, eps), numbers(out, eps)
+        normal, factor = numbers(normal, eps), numbers(factor, eps)
+        for r in range(rows):
+            row, mean, squares = r * columns, type(eps)(0), 0.0
+            if by_mean:
+                total = 0.0
+                for i in range(columns):
+                    total += x[row + i]
+                mean = type(eps)(total / columns)
+            for i in range(columns):  # a pass of its own: the variance of what is left
+                away = x[row + i] - mean
+                squares += away * away
+            scale = type(eps)(1 / math.sqrt(squares / columns + eps))
+            factor[r] = scale
+            for i in range(columns):
+                value = (x[row + i] - mean) * scale
+                normal[row + i] = value
+                out[row + i] = value * weight[i] + bias[i] if by_mean else value * weight[i]
+
+    @called
+    def normalize_gradient(real, rows, columns, g, normal, factor, weight, g_x, sums, keep):
+        """The gradient for x, added to what is there if it is to `keep` that; the sums are for weight and bias."""
+        g, normal, factor = numbers(g, real), numbers(normal, real), numbers(factor, real)
+        weight, g_x, sums = numbers(weight, real), numbers(g_x, real), numbers(sums, 0.0)
+        for r in range(rows):
+            row, total, along = r * columns, 0.0, 0.0
+            for i in range(columns):
+                sums[i] += g[row + i] * normal[row + i]
+                h = g[row + i] * weight[i]
+                along += h * normal[row + i]
+                if by_mean:
+                    sums[columns + i] += g[row + i]
+                    total += h
+            mean, mean_along, scale = type(real)(total / columns), type(real)(along / columns), factor[r]
+            for i in range(columns):
+                before = g_x[row + i] if keep else type(real)(0)
+                g_x[row + i] = before + scale * (g[row + i] * weight[i] - mean - normal[row + i] * mean_along)
+
+    return normalize, normalize_gradient
 
 
-@called
-def normalize_gradient(real, rows, columns, g, normal, factor, weight, g_x, sums, keep):
-    """The gradient for x, added to what is there where it is to `keep` that; the sums are for weight and bias."""
-    g, normal, factor, weight = numbers(g, real), numbers(normal, real), numbers(factor, real), numbers(weight, real)
-    g_x, sums = numbers(g_x, real), numbers(sums, 0.0)
-    for r in range(rows):
-        row = r * columns
-        total, along = 0.0, 0.0
-        for i in range(columns):
-            sums[i] += g[row + i] * normal[row + i]
-            sums[columns + i] += g[row + i]
-            h = g[row + i] * weight[i]
-            total += h
-            along += h * normal[row + i]
-        mean, mean_along, scale = type(real)(total / columns), type(real)(along / columns), factor[r]
-        for i in range(columns):
-            before = g_x[row + i] if keep else type(real)(0)
-            g_x[row + i] = before + scale * (g[row + i] * weight[i] - mean - normal[row + i] * mean_along)
-
-
-@called
-def normalize_by_size(eps, rows, columns, x, weight, bias, out, normal, factor):
-    """Likewise with mean square 1, times the weight: the RMS norm, which has no bias."""
-    x, weight, out = numbers(x, eps), numbers(weight, eps), numbers(out, eps)
-    normal, factor = numbers(normal, eps), numbers(factor, eps)
-    for r in range(rows):
-        row, squares = r * columns, 0.0
-        for i in range(columns):
-            squares += x[row + i] * x[row + i]
-        scale = type(eps)(1 / math.sqrt(squares / columns + eps))
-        factor[r] = scale
-        for i in range(columns):
-            value = x[row + i] * scale
-            normal[row + i] = value
-            out[row + i] = value * weight[i]
-
-
-@called
-def normalize_by_size_gradient(real, rows, columns, g, normal, factor, weight, g_x, sums, keep):
-    """Likewise; of the sums, only those for the weight."""
-    g, normal, factor, weight = numbers(g, real), numbers(normal, real), numbers(factor, real), numbers(weight, real)
-    g_x, sums = numbers(g_x, real), numbers(sums, 0.0)
-    for r in range(rows):
-        row, along = r * columns, 0.0
-        for i in range(columns):
-            sums[i] += g[row + i] * normal[row + i]
-            along += g[row + i] * weight[i] * normal[row + i]
-        mean_along, scale = type(real)(along / columns), factor[r]
-        for i in range(columns):
-            before = g_x[row + i] if keep else type(real)(0)
-            g_x[row + i] = before + scale * (g[row + i] * weight[i] - normal[row + i] * mean_along)
+BY_MEAN_AND_SIZE, BY_SIZE = normalizing(True), normalizing(False)
 
 
 # ---- rotary positions
@@ -117,46 +89,41 @@ def turn(real, rows, end, head, cos, sin, is_interleaved, x, columns):
                 x[j + apart] = a * s + b * c
 
 
-# ---- dropout, and what goes the same way without it
+# ---- dropout: `start` is the number of the first row, the last three numbers are those of `keeps`
+
+_keeps = numba.njit(keeps)
+
+
+@part
+def _factor(place, scale, low, high, below):
+    """The factor of an element by its number: the scale, or 0. Where nothing is dropped, 1, without a hash."""
+    if not below:
+        return type(scale)(1)
+    kept = _keeps(np.uint32(place), np.uint32(low), np.uint32(high), np.uint32(below))
+    return scale if kept else type(scale)(0)
 
 
 @called
 def drop(scale, rows, columns, x, out, start, low, high, below):
-    """out = drop(x); `start` is the number of the first row, and the last three numbers are those of `keeps`."""
+    """out = drop(x)."""
     x, out = numbers(x, scale), numbers(out, scale)
     for i in range(rows * columns):
-        keep = _keeps(np.uint32(start * columns + i), np.uint32(low), np.uint32(high), np.uint32(below))
-        out[i] = x[i] * (scale if keep else type(scale)(0))
-
-
-@called
-def copy(scale, rows, columns, x, out, start, low, high, below):
-    """`drop` where nothing is dropped."""
-    x, out = numbers(x, scale), numbers(out, scale)
-    for i in range(rows * columns):
-        out[i] = x[i]
-
-
-@called
-def add_dropped(scale, rows, columns, x, branch, bias, out, start, low, high, below):
-    """out = x + drop(branch + bias)."""
-    x, branch, bias, out = numbers(x, scale), numbers(branch, scale), numbers(bias, scale), numbers(out, scale)
-    for r in range(rows):
-        row = r * columns
-        for i in range(columns):
-            place = np.uint32(start * columns + row + i)
-            keep = _keeps(place, np.uint32(low), np.uint32(high), np.uint32(below))
-            out[row + i] = x[row + i] + (branch[row + i] + bias[i]) * (scale if keep else type(scale)(0))
+        out[i] = x[i] * _factor(start * columns + i, scale, low, high, below)
 
 
 @called
 def add(scale, rows, columns, x, branch, bias, out, start, low, high, below):
-    """`add_dropped` where nothing is dropped."""
+    """out = x + drop(branch + bias)."""
     x, branch, bias, out = numbers(x, scale), numbers(branch, scale), numbers(bias, scale), numbers(out, scale)
     for r in range(rows):
         row = r * columns
+        if not below:  # written out, since the compiler would add in another order
+            for i in range(columns):
+                out[row + i] = x[row + i] + (branch[row + i] + bias[i])
+            continue
         for i in range(columns):
-            out[row + i] = x[row + i] + (branch[row + i] + bias[i])
+            factor = _factor(start * columns + row + i, scale, low, high, below)
+            out[row + i] = x[row + i] + (branch[row + i] + bias[i]) * factor
 
 
 @called
@@ -169,8 +136,7 @@ def activate(scale, function, rows, columns, x, bias, out, start, low, high, bel
     call(function, (scale, rows * columns, x, out))
     if below:
         for i in range(rows * columns):
-            keep = _keeps(np.uint32(start * columns + i), np.uint32(low), np.uint32(high), np.uint32(below))
-            results[i] *= scale if keep else type(scale)(0)
+            results[i] *= _factor(start * columns + i, scale, low, high, below)
 
 
 @called
@@ -179,8 +145,7 @@ def activate_gradient(scale, function, rows, columns, g, x, out, sums, start, lo
     given, found, sums = numbers(g, scale), numbers(out, scale), numbers(sums, 0.0)
     if below:
         for i in range(rows * columns):
-            keep = _keeps(np.uint32(start * columns + i), np.uint32(low), np.uint32(high), np.uint32(below))
-            given[i] *= scale if keep else type(scale)(0)
+            given[i] *= _factor(start * columns + i, scale, low, high, below)
     call(function, (scale, rows * columns, g, x, out))
     for r in range(rows):
         for i in range(columns):
@@ -188,27 +153,15 @@ def activate_gradient(scale, function, rows, columns, g, x, out, sums, start, lo
 
 
 @called
-def rectify_and_drop(scale, _, rows, columns, x, bias, out, start, low, high, below):
+def rectify(scale, _, rows, columns, x, bias, out, start, low, high, below):
     """drop(max(0, x + bias)), in place: a ReLU needs only its result for its gradient."""
     x, bias, zero = numbers(x, scale), numbers(bias, scale), type(scale)(0)
     for r in range(rows):
         row = r * columns
         for i in range(columns):
             value = x[row + i] + bias[i]
-            place = np.uint32(start * columns + row + i)
-            keep = _keeps(place, np.uint32(low), np.uint32(high), np.uint32(below))
-            x[row + i] = zero if value <= zero else value * (scale if keep else zero)
-
-
-@called
-def rectify(scale, _, rows, columns, x, bias, out, start, low, high, below):
-    """`rectify_and_drop` where nothing is dropped."""
-    x, bias, zero = numbers(x, scale), numbers(bias, scale), type(scale)(0)
-    for r in range(rows):
-        row = r * columns
-        for i in range(columns):
-            value = x[row + i] + bias[i]
-            x[row + i] = zero if value <= zero else value
+            factor = _factor(start * columns + row + i, scale, low, high, below)
+            x[row + i] = zero if value <= zero else value * factor
 
 
 @called

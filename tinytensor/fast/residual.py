@@ -22,9 +22,6 @@ from .products import multiply, product
 BLOCK = 512  # rows that go through a sub-layer together
 SUM = WORD = 8  # bytes of a sum, and of a whole number
 
-BY_MEAN_AND_SIZE = passes.normalize, passes.normalize_gradient
-BY_SIZE = passes.normalize_by_size, passes.normalize_by_size_gradient
-
 
 class Norm:
     """norm(x), for the end of a stack, and what a sub-layer has of its own.
@@ -36,10 +33,9 @@ class Norm:
 
     work = 0
     weights: tuple[Any, ...] = ()
-    empty: Any = staticmethod(empty)  # makes its arrays
 
     def __init__(self, norm_weight: Any, norm_bias: Any, *, eps: float, by_size: bool = False) -> None:
-        self.normalize, self.normalize_gradient = BY_SIZE if by_size else BY_MEAN_AND_SIZE
+        self.normalize, self.normalize_gradient = passes.BY_SIZE if by_size else passes.BY_MEAN_AND_SIZE
         self.d, self.dtype, self.eps = norm_weight.size, norm_weight.dtype, eps
         self.norm = norm_weight, or_zeros(norm_bias, self.d, self.dtype)
         self.vectors = [self.d, self.d]
@@ -55,7 +51,7 @@ class Norm:
         """Make the arrays that every sub-layer has; returns that of the result."""
         self.shares, self.x = shares, x  # and x is kept: loops know only where it lies
         self.length = len(x) // shares[-1].last
-        self.normal, self.factor, self.out = (self.empty((len(x), width), x.dtype) for width in (self.d, 1, self.d))
+        self.normal, self.factor, self.out = (empty((len(x), width), x.dtype) for width in (self.d, 1, self.d))
         return self.out
 
     def work_forward(self, share: Share) -> Work:
@@ -75,32 +71,53 @@ class Residual(Norm):
     """The base of attention and the feed-forward network: the sum with x, its dropout, and the norm.
 
     Args:
+        weights, biases: of the maps within f, the last of which gives what is added to x; a bias may be None.
         norm_weight, norm_bias, eps, by_size: of the norm.
         norm_first: whether it stands in front.
         dropping: of what is added to x.
     """
 
-    def __init__(self, norm_weight: Any, norm_bias: Any, *, norm_first: bool, dropping: Dropping, **norm: Any) -> None:
+    def __init__(
+        self, weights: tuple[Any, ...], biases: tuple[Any, ...], norm_weight: Any, norm_bias: Any, *, norm_first: bool,
+        dropping: Dropping, **norm: Any,
+    ) -> None:  # fmt: skip
         super().__init__(norm_weight, norm_bias, **norm)
-        self.norm_first, self.dropping = norm_first, dropping
+        self.weights, self.norm_first, self.dropping = weights, norm_first, dropping
+        self.biases = [or_zeros(bias, len(weight), self.dtype) for weight, bias in zip(weights, biases)]
+        self.work = sum(weight.size for weight in weights)
+        self.vectors += [self.d, *map(len, weights[:-1])]
 
     def start(self, shares: list[Share], x: Any, memory: Any) -> Any:
-        self.inside = self.empty(x.shape, x.dtype) if self.norm_first else x  # what f is given
+        self.inside = empty(x.shape, x.dtype) if self.norm_first else x  # what f is given
         return self.make_norm(shares, x)
+
+    def list_all(self, fields: tuple[Any, Any, Any], arrays: Any, sizes: Any, reals: Any) -> None:
+        """Make the lists that loops read: the arrays and numbers of all sub-layers, and those of one kind, by name."""
+        (norm_weight, norm_bias), low, high, below = self.norm, *self.dropping.numbers
+        of_arrays, of_sizes, of_reals = fields
+        self.arrays = of_arrays(  # which keeps them alive: loops know only where they lie
+            x=self.x, inside=self.inside, normal=self.normal, factor=self.factor, out=self.out, norm_weight=norm_weight,
+            norm_bias=norm_bias, out_weight=self.weights[-1], out_bias=self.biases[-1], **arrays,
+        )  # fmt: skip
+        self.places = places(*self.arrays)
+        numbers = of_sizes(d=self.d, norm_first=self.norm_first, low=low, high=high, below=below, **sizes)
+        self.sizes = np.array(numbers, np.int64)
+        self.reals = np.array(of_reals(eps=self.eps, scale=self.dropping.scale, **reals), self.dtype)
 
     @property
     def there(self) -> dict[str, Any]:
         """Functions that the loop forward calls, by their names."""
-        add = passes.add_dropped if self.dropping else passes.add
-        return {"product": product, "normalize": self.normalize, "add": add}
+        return {"product": product, "normalize": self.normalize, "add": passes.add}
 
     @property
     def back(self) -> dict[str, Any]:
         """And those that the loop backward calls."""
-        return {
-            "product": product, "copy": passes.copy, "normalize_gradient": self.normalize_gradient,
-            "drop": passes.drop if self.dropping else passes.copy, "add_rows_up": passes.add_rows_up,
-        }  # fmt: skip
+        functions = {"drop": passes.drop, "add_rows_up": passes.add_rows_up}
+        return {"product": product, "normalize_gradient": self.normalize_gradient, **functions}
+
+    def in_order(self, weights: list[Any], vectors: list[Any]) -> list[Any]:
+        norm_weight, norm_bias, out_bias, *biases = vectors
+        return [*itertools.chain(*zip(weights, [*biases, out_bias])), norm_weight, norm_bias]
 
 
 class Share(NamedTuple):
@@ -156,12 +173,12 @@ class Gradient:
         count, weights, vectors = len(sublayer.shares), sublayer.weights, sublayer.vectors
         self.weights = [empty((count, *weight.shape), g.dtype) for weight in weights]
         self.sums = np.zeros((count, sum(vectors)))  # of biases and norms, side by side, in float64
-        own = *self.weights, self.sums
+        own = self.sums, *self.weights
         apart = np.array([0, 0, 0, *[part.strides[0] for part in own]], np.int64)
         self._places = places(g, self.g_x, g_memory, *own) + np.arange(count)[:, None] * apart
 
     def row(self, share: Share) -> int:
-        """Where the list of places lies: of g and of a share's gradients for x, memory, weights and vectors."""
+        """Where the list of places lies: of g and of a share's gradients for x, memory, vectors and weights."""
         return address(self._places) + share.place * self._places.strides[0]
 
     def totals(self) -> list[Any]:
@@ -181,6 +198,67 @@ def to_columns(own, dots, x, weight, out, rows, columns, inner, all_rows):
         call(dots, (real, size, rows, columns, inner, x, row, weight, row, 0, out, out_row))
     else:
         multiply(own, x, row, False, weight, row, True, False, out, out_row, rows, columns, inner)
+
+
+# ---- what the loops of all sub-layers read, by name, and what they do before and behind f
+
+COMMON = {
+    "Forward": "product normalize add",  # functions
+    "Backward": "product normalize_gradient drop add_rows_up",
+    "Arrays": "x inside normal factor out norm_weight norm_bias out_weight out_bias",
+    "Gradients": "g g_x g_memory sums",  # the sums of the norm, of the last bias, then of other biases
+    "Sizes": "d norm_first low high below",
+    "Reals": "eps scale",
+}
+
+
+def record(of: str, own: str) -> Any:
+    """The names in a list that a loop reads: those that all sub-layers have there, and its own."""
+    make: Any = namedtuple  # for mypy, which wants the names as a literal
+    return make(of, f"{COMMON[of]} {own}")
+
+
+@part
+def normalize(do, at, n, c, size, first, rows):
+    """Write norm(x) into `inside`, if the norm is in front."""
+    i = first * n.d * size
+    if n.norm_first:
+        normal, factor = at.normal + i, at.factor + first * size
+        call(do.normalize, (c.eps, rows, n.d, at.x + i, at.norm_weight, at.norm_bias, at.inside + i, normal, factor))
+
+
+@part
+def sum_up(do, at, n, c, size, first, rows, total):
+    """out = x + drop(f), then the norm, if it is behind; f lies in `total` if the norm is in front, else in `out`."""
+    i = first * n.d * size
+    out = at.out + i
+    branch, added = (total, out) if n.norm_first else (out, total)
+    call(do.add, (c.scale, rows, n.d, at.x + i, branch, at.out_bias, added, first, n.low, n.high, n.below))
+    if not n.norm_first:
+        normal, factor = at.normal + i, at.factor + first * size
+        call(do.normalize, (c.eps, rows, n.d, total, at.norm_weight, at.norm_bias, out, normal, factor))
+
+
+@part
+def differentiate_sum(do, at, to, n, c, size, first, rows, g_total):
+    """Write the gradient for x but that through f into `g_x`, and the one for f into `g_total`."""
+    i = first * n.d * size
+    g, g_x, normal, factor = to.g + i, to.g_x + i, at.normal + i, at.factor + first * size
+    if n.norm_first:
+        call(do.drop, (c.scale, rows, n.d, g, g_x, 0, 0, 0, 0))
+    else:
+        call(do.normalize_gradient, (c.scale, rows, n.d, g, normal, factor, at.norm_weight, g_x, to.sums, False))
+    call(do.drop, (c.scale, rows, n.d, g_x, g_total, first, n.low, n.high, n.below))
+    call(do.add_rows_up, (c.scale, rows, n.d, g_total, n.d, to.sums + 2 * n.d * SUM))
+
+
+@part
+def differentiate_norm(do, at, to, n, c, size, first, rows, g_inside):
+    """Add the gradient through a norm in front to `g_x`, given that for `inside`."""
+    i = first * n.d * size
+    if n.norm_first:
+        g_x, normal, factor = to.g_x + i, at.normal + i, at.factor + first * size
+        call(do.normalize_gradient, (c.scale, rows, n.d, g_inside, normal, factor, at.norm_weight, g_x, to.sums, True))
 
 
 # ---- the norm at the end of a stack

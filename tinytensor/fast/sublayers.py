@@ -24,7 +24,6 @@ import numpy as np
 from .compiling import address
 from .compiling import fits as fits
 from .feed_forward import FeedForward as FeedForward
-from .feed_forward import GatedFeedForward as GatedFeedForward
 from .multi_head import Attention as Attention
 from .pool import empty
 from .residual import Gradient, Share, Work, one_after_the_other

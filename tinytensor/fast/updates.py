@@ -90,25 +90,18 @@ exactly = functools.partial(loop, fastmath=False)  # each operation rounded by i
 
 @exactly
 def _sgd(places, ends, settings, start, stop):
-    lr, weight_decay, sign = settings[0], settings[1], settings[2]
+    lr, weight_decay, sign, momentum, share, nesterov = settings
     for n in range(len(ends)):
         first, last = _first_and_last(ends, n, start, stop)
-        theta, g = numbers(places[n, 0], lr), numbers(places[n, 1], lr)
-        if places.shape[1] == 2:
-            for i in range(first, last):
-                direction = g[i] * sign
-                if weight_decay:
-                    direction += theta[i] * weight_decay
-                theta[i] -= direction * lr
-        else:
-            b, momentum, share, nesterov = numbers(places[n, 2], lr), settings[3], settings[4], settings[5]
-            for i in range(first, last):
-                direction = g[i] * sign
-                if weight_decay:
-                    direction += theta[i] * weight_decay
+        theta, g, b = numbers(places[n, 0], lr), numbers(places[n, 1], lr), numbers(places[n, -1], lr)
+        for i in range(first, last):
+            direction = g[i] * sign
+            if weight_decay:
+                direction += theta[i] * weight_decay
+            if places.shape[1] == 3:  # else there is no b, and no momentum
                 b[i] = b[i] * momentum + direction * share
                 direction = direction + b[i] * momentum if nesterov else b[i]
-                theta[i] -= direction * lr
+            theta[i] -= direction * lr
 
 
 @loop

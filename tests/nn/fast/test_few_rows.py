@@ -29,7 +29,7 @@ def test_they_are_the_formula(rows, shape, bias, dtype, device):
 def test_the_weight_is_read_by_columns(monkeypatch):
     """Cut along eight rows, the product would read a vocabulary's weight eight times."""
     counts = []
-    monkeypatch.setattr(room, "linear", lambda *arrays: None)
+    monkeypatch.setattr(room, "loops_over", lambda *given: None)
     monkeypatch.setattr(
         room, "in_parts", lambda function, count, *rest, **more: (counts.append(count), function(slice(0, count)))
     )

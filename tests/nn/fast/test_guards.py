@@ -16,7 +16,7 @@ PATTERN = 12345.5
 @pytest.fixture
 def guarded(monkeypatch, loops):
     """Arrays of the loops, each between guards; calling it looks at them."""
-    from tinytensor.fast import decoding, residual, sublayers, threads
+    from tinytensor.fast import decoding, feed_forward, multi_head, residual, sublayers, threads
 
     monkeypatch.setattr(threads, "_blas_is_single", True)
     made = []
@@ -27,9 +27,8 @@ def guarded(monkeypatch, loops):
         made.append((shape, whole))
         return whole[GUARD : GUARD + count].reshape(shape)
 
-    for room in (decoding, residual, sublayers):
+    for room in (decoding, feed_forward, multi_head, residual, sublayers):
         monkeypatch.setattr(room, "empty", empty)
-    monkeypatch.setattr(residual.Norm, "empty", staticmethod(empty))
 
     def look():
         broken = [

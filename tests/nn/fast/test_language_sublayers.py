@@ -25,7 +25,7 @@ D, INNER, HEADS, BATCH, LENGTH = 8, 12, 4, 5, 6
 @pytest.fixture(autouse=True)
 def in_loops(monkeypatch, loops):
     """The loops, for all sizes: a batch of a few rows is two shares."""
-    monkeypatch.setattr(tt.backend.for_device("cpu").sublayers(np.ones(1)), "SMALL", 10**9)
+    monkeypatch.setattr(tt.backend.for_device("cpu").loops_over("sublayers", np.ones(1)), "SMALL", 10**9)
 
 
 def layer_of(
@@ -150,7 +150,7 @@ def test_second_derivatives(name):
 @pytest.mark.parametrize("name", ["GPT-2", "Llama"])
 @pytest.mark.parametrize("batch", [1, 37])
 def test_the_number_of_threads_changes_nothing(name, batch, monkeypatch):
-    room = tt.backend.for_device("cpu").sublayers(np.ones(1))
+    room = tt.backend.for_device("cpu").loops_over("sublayers", np.ones(1))
     monkeypatch.setattr(room, "SHARE", 1)
     monkeypatch.setattr(room, "ROWS", 16)
     monkeypatch.setattr(threads, "_threads", 1)
@@ -253,7 +253,7 @@ def test_so_do_what_a_gradient_is_wanted_of_a_cache_and_who_watches(monkeypatch)
     with nn.record_attention() as record:
         layer(x, CAUSAL, None)
     assert len(record.calls) == 1
-    room = tt.backend.for_device("cpu").sublayers(np.ones(1))
+    room = tt.backend.for_device("cpu").loops_over("sublayers", np.ones(1))
     monkeypatch.setattr(room, "SMALL", 1)
     assert is_one_op(layer(x, CAUSAL, None))
     monkeypatch.setattr(room, "REUSE", 1)
@@ -314,7 +314,7 @@ def test_a_fast_way_that_fails_alone_is_told(monkeypatch):
     def fail(*args):
         raise ZeroDivisionError("within the loops")
 
-    monkeypatch.setattr(tt.backend.for_device("cpu").sublayers(np.ones(1)), "forward", fail)
+    monkeypatch.setattr(tt.backend.for_device("cpu").loops_over("sublayers", np.ones(1)), "forward", fail)
     with pytest.warns(RuntimeWarning, match="through: its fast way failed.*within the loops"):
         out = layer(sequence(), CAUSAL, None)
     np.testing.assert_allclose(out.numpy(), expected, rtol=1e-9)
@@ -327,7 +327,7 @@ def test_an_error_of_the_formula_says_nothing_of_the_fast_way(monkeypatch):
         layer.feed_forward.activation = "another"
         raise ZeroDivisionError("within the loops")
 
-    monkeypatch.setattr(tt.backend.for_device("cpu").sublayers(np.ones(1)), "forward", fail)
+    monkeypatch.setattr(tt.backend.for_device("cpu").loops_over("sublayers", np.ones(1)), "forward", fail)
     with pytest.raises(KeyError, match="another") as raised:
         layer(sequence(), CAUSAL, None)
     assert "ZeroDivisionError" not in "".join(traceback.format_exception(raised.value))
@@ -337,8 +337,8 @@ def test_without_loops_the_op_goes_by_its_formula(monkeypatch):
     layer, *given = kind_of("Llama")
     found = outcome(layer, *given)
     backend = tt.backend.for_device("cpu")
-    loops = backend.sublayers
-    monkeypatch.setattr(backend, "sublayers", lambda *arrays, size=None: size and loops(*arrays, size=size))
+    loops = backend.loops_over
+    monkeypatch.setattr(backend, "loops_over", lambda *given, size=None: size and loops(*given, size=size))
     assert is_one_op(layer(sequence(), *given))
     for a, b in zip(found, outcome(layer, *given)):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)

@@ -272,7 +272,7 @@ def test_large_scores_neither_overflow_nor_warn():
 
 @pytest.mark.parametrize("batch", [1, 37])
 def test_the_number_of_threads_changes_nothing(batch, monkeypatch):
-    room = tt.backend.for_device("cpu").sublayers(np.ones(1))
+    room = tt.backend.for_device("cpu").loops_over("sublayers", np.ones(1))
     monkeypatch.setattr(room, "SHARE", 1)
     monkeypatch.setattr(room, "ROWS", 16)
     monkeypatch.setattr(threads, "_threads", 1)
@@ -472,7 +472,7 @@ def test_who_watches_sees_every_op():
 
 
 def test_large_matrices_are_two_shares_unless_another_task_has_the_second_core(monkeypatch):
-    room = tt.backend.for_device("cpu").sublayers(np.ones(1))
+    room = tt.backend.for_device("cpu").loops_over("sublayers", np.ones(1))
     layer, counted, shares = decoder_layer(), [], room._shares
     for name, value in (("SMALL", 1), ("REUSE", 16), ("ROWS", 4), ("SHARE", 1)):  # 192 elements, for 12 rows or more
         monkeypatch.setattr(room, name, value)
@@ -488,7 +488,7 @@ def test_large_matrices_are_two_shares_unless_another_task_has_the_second_core(m
 
 
 def test_large_matrices_go_the_layers_own_way(monkeypatch):
-    room = tt.backend.for_device("cpu").sublayers(np.ones(1))
+    room = tt.backend.for_device("cpu").loops_over("sublayers", np.ones(1))
     monkeypatch.setattr(room, "SMALL", 3 * D * D - 1)
     assert is_fused(decoder_layer()(*inputs()))  # there are rows enough
     monkeypatch.setattr(room, "REUSE", 1)
@@ -533,7 +533,9 @@ def test_without_loops_the_op_goes_by_its_formula(monkeypatch):
         nn.transformer.Attend(layer.self_attn, None, None, None, False),
         nn.transformer.Attend(layer.multihead_attn, memory, None, None, False),
     )
-    plan, arrays = sublayers.read(x, memory, words, None, tt.backend.for_device("cpu").sublayers(np.ones(1)))
+    plan, arrays = sublayers.read(
+        x, memory, words, None, tt.backend.for_device("cpu").loops_over("sublayers", np.ones(1))
+    )
 
     def call():
         out = sublayers._through(x, memory, *arrays, plan=plan)

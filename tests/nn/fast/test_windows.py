@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("loops")
 
 @pytest.fixture
 def room():
-    return tt.backend.for_device("cpu").convolutions(np.ones(1))
+    return tt.backend.for_device("cpu").loops_over("convolution", np.ones(1))
 
 
 def drawn(seed, dtype=np.float64):
