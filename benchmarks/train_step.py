@@ -5,19 +5,22 @@
     python benchmarks/train_step.py --plain             # nothing switched on, nothing set: what a newcomer has
 
     python benchmarks/train_step.py --device gpu --half --peers hand,graphed
+    python benchmarks/train_step.py --workloads m30k,base --medium --peers eager,bf16
 
 A step is forward, cross-entropy, backward and Adam, in float32, with causal and padding masks. Each side runs in a
 process of its own and starts from the same weights; without dropout, the losses of the first three steps are compared.
 Ours uses the speed-ups of the scripts in `examples/`, and works like the training loop of `models`: on the CPU, it
 computes large batches in two halves side by side (`nn.parallel`), on a GPU, it launches a step's kernels at once
 (`nn.compile_step`). With --plain it does none of this, and every side takes the threads it likes. With --half, products
-are in float16 under autocast and a GradScaler scales the loss, on every side.
+are in float16 under autocast and a GradScaler scales the loss, on every side. With --medium, ours rounds the inputs of
+products to bfloat16 (`tt.set_float32_matmul_precision`), on the CPU.
 A round times several steps of each side in turn, after some untimed ones; a ratio (below 1: ours is faster) is the
 median over rounds. Peers:
 
     eager     PyTorch as users write it, with nn.Transformer
     kept      the same, but its allocator keeps freed memory, as ours does
     hand      written by hand for speed: one product for Q, K and V, fused attention and Adam; memory kept
+    bf16      hand under torch.autocast("cpu", torch.bfloat16)
     compile   eager through torch.compile, which needs a C++ compiler; memory kept. On a GPU mode="reduce-overhead"
     graphed   hand through torch.cuda.make_graphed_callables: its forward and its backward pass are CUDA graphs
     floor     only the step's matrix products, by NumPy, with results allocated before
@@ -61,7 +64,7 @@ WORKLOADS = {
     "m30k": Workload(256, 8, 3, 1024, 128, 16, 8000, 2),
     "base": Workload(512, 8, 6, 2048, 16, 32, 8000, 2),
 }
-PEERS = ("eager", "kept", "hand", "compile", "graphed", "floor")
+PEERS = ("eager", "kept", "hand", "bf16", "compile", "graphed", "floor")
 APART, HALF_APART = 1e-3, 2e-2  # the largest difference of the losses, in float32 and in float16
 SETTLED = 1.5  # seconds of steps before the timed ones: ours only takes cores that were free for a second
 SETTLED_ON_GPU, MORE_ON_GPU = 0.3, 5  # the same on a GPU; and the factor for the steps of a round, which are shorter
@@ -90,12 +93,15 @@ def ours(
     device: str = "cpu",
     plain: bool = False,
     half: bool = False,
+    medium: bool = False,
     state: Any = None,
 ) -> tuple[Callable[[int], list[float]], Any]:
     checkout = Checkout(folder)
     tt, nn, F = checkout.tt, checkout.nn, checkout.nn.functional
     if not plain:
         checkout.speed_up()
+    if medium:
+        tt.set_float32_matmul_precision("medium")
     tt.manual_seed(0)
     model = checkout.models.Transformer(
         w.vocabulary, d_model=w.d_model, num_heads=w.num_heads, num_layers=w.num_layers, d_ff=w.d_ff, dropout=dropout,
@@ -235,7 +241,7 @@ def theirs(name: str, w: Workload, dropout: float, where: str, threads: int | No
             out = F.scaled_dot_product_attention(query, key, value, seen, dropout_p=dropout if self.training else 0.0)
             return attention.out_proj(out.transpose(1, 2).flatten(2))
 
-    by_hand = name in ("hand", "graphed")
+    by_hand = name in ("hand", "graphed", "bf16")
     model = ByHand() if by_hand else Twin()
     known = {key: torch.tensor(value) for key, value in state.items() if not key.startswith("positions")}
     missing = model.load_state_dict(known, strict=False)
@@ -245,7 +251,8 @@ def theirs(name: str, w: Workload, dropout: float, where: str, threads: int | No
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True if by_hand else None)
     source, target_in, target_out = (torch.tensor(x, device=device) for x in batch(w))
     # A graph records its casts with the rest, so it must not use casts cached outside.
-    autocast = torch.autocast(device, torch.float16, enabled=half, cache_enabled=name != "graphed")
+    kind = torch.bfloat16 if name == "bf16" else torch.float16
+    autocast = torch.autocast(device, kind, enabled=half or name == "bf16", cache_enabled=name != "graphed")
     scaler = torch.amp.GradScaler(device, enabled=half)
     call = model
     if name == "compile":
@@ -313,6 +320,7 @@ def start(name: str, w: Workload, arguments: argparse.Namespace, state: Any = No
         folder = ROOT if name == "ours" else arguments.against
         environment = {} if arguments.plain else interleaved.ours(threads)
         given = folder, w, arguments.dropout, arguments.device, arguments.plain, arguments.half
+        given += (arguments.medium and name == "ours",)
         return Side(ours, environment, *given, state)
     if name == "floor":
         return Side(floor, {} if arguments.plain else interleaved.numpy(threads), w)
@@ -340,7 +348,8 @@ def compare(name: str, arguments: argparse.Namespace, peers: list[str]) -> dict[
             ended.append(peer)
             del sides[peer]
     apart = max((abs(a - b) for found in losses.values() for a, b in zip(losses["ours"], found)), default=0.0)
-    if apart > (HALF_APART if arguments.half else APART) and not arguments.dropout:
+    rounded = arguments.half or arguments.medium or "bf16" in peers
+    if apart > (HALF_APART if rounded else APART) and not arguments.dropout:
         raise SystemExit(f"{script()}: the losses of {name} are {apart:.2g} apart: {losses}")
     elsewhere = Elsewhere(sides.values())
     number = w.steps * MORE_ON_GPU if arguments.device == "gpu" else w.steps
@@ -377,6 +386,7 @@ def main() -> None:
     parser.add_argument("--threads", type=count, help="threads of each side (default 2; with --plain each side's own)")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     parser.add_argument("--half", action="store_true", help="products in float16, on a GPU")
+    parser.add_argument("--medium", action="store_true", help="ours rounds to bfloat16 in products, on a CPU")
     parser.add_argument("--plain", action="store_true", help="switch nothing on and set nothing")
     parser.add_against()
     parser.add_anyway()
@@ -386,6 +396,8 @@ def main() -> None:
         refuse("--plain sets nothing, so it takes no --threads")
     if arguments.half and arguments.device != "gpu":
         refuse("--half is for --device gpu: processors multiply float16 slowly")
+    if arguments.medium and arguments.device == "gpu":
+        refuse("--medium is for --device cpu; a GPU has --half")
     if "graphed" in (arguments.peers or ()) and torch_device(arguments.device) != "cuda":
         refuse("--peers graphed is for --device gpu: it records CUDA graphs")
     if arguments.against and arguments.peers:

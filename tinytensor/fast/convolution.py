@@ -21,7 +21,7 @@ from ..backend.sums import PART
 from .compiling import addresses, loop, part
 from .compiling import fits as fits
 from .pool import LINE, empty
-from .products import MEMORY, multiply, product
+from .products import MEMORY, chosen, multiply
 from .threads import multiply_in_parts
 
 SHARE = 1 << 23  # multiplications and additions that are worth a share
@@ -130,8 +130,9 @@ def convolution(x: Any, weight: Any, bias: Any, stride: Any, dilation: Any, arou
         scratch = Scratch(sizes, len(starts), x.dtype)
         for share in range(i.start, i.stop):
             _convolve(
-                addresses(x.dtype, product), scratch.copies, len(x) * share // shares, len(x) * (share + 1) // shares,
-                images, matrices, bias, out, starts, sizes, scratch.images, scratch.held, scratch.results,
+                addresses(x.dtype, chosen(x.dtype)), scratch.copies, len(x) * share // shares,
+                len(x) * (share + 1) // shares, images, matrices, bias, out, starts, sizes, scratch.images,
+                scratch.held, scratch.results,
             )  # fmt: skip
 
     multiply_in_parts(convolve_shares, shares)
@@ -294,8 +295,9 @@ def convolution_gradient(
         laid_out, sums = _zeros(scratch.images.shape, x.dtype), _zeros(turned, x.dtype)
         for share in range(i.start, i.stop):
             _differentiate(
-                addresses(x.dtype, product), scratch.copies, len(x) * share // shares, len(x) * (share + 1) // shares,
-                g, images, matrices, needs[0], needs[1], g_images, g_weights[share % len(g_weights)], g_biases[share],
+                addresses(x.dtype, chosen(x.dtype)), scratch.copies, len(x) * share // shares,
+                len(x) * (share + 1) // shares, g, images, matrices, needs[0], needs[1], g_images,
+                g_weights[share % len(g_weights)], g_biases[share],
                 starts, sizes, scratch.images, laid_out, scratch.held, scratch.results, sums,
             )  # fmt: skip
 

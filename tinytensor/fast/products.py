@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numba.extending import register_jitable
 
 from .compiling import address, call, called, part
@@ -30,6 +31,8 @@ add_tall, add_middle, add_low = (adding(rows, TILE.vectors) for rows in HEIGHTS)
 narrow_tall, narrow_middle, narrow_low = (adding(rows, 1) for rows in HEIGHTS)
 
 
+rounded: Any = None  # in place of `product` in float32, if `tt.set_float32_matmul_precision` asks for it
+
 MEMORY = PANELS * PANEL + BLOCK + TALL * (DEPTH + MARGIN)
 """Elements that a product needs for its copies; no two threads may use the same at a time."""
 
@@ -41,10 +44,15 @@ def multiply_arrays(a: Any, turn_a: bool, b: Any, turn_b: bool, out: Any, keep: 
     """
     copies, size = empty(MEMORY, out.dtype), out.itemsize
     a_row, a_step = (size, a.strides[0]) if turn_a else (a.strides[0], size)
-    product(out.dtype).ctypes(
+    chosen(out.dtype)(out.dtype).ctypes(
         0, size, address(copies), address(a), a_row, a_step, address(b), b.strides[0], turn_b, keep, address(out),
         out.strides[0], *out.shape, len(a) if turn_a else a.shape[1],
     )  # fmt: skip
+
+
+def chosen(dtype: Any) -> Any:
+    """The product for a dtype, as it is to be computed now."""
+    return product if rounded is None or dtype != np.float32 else rounded
 
 
 @part

@@ -17,7 +17,7 @@ from .compiling import address, addresses, call, called, named, or_zeros, part, 
 from .few_rows import FEW
 from .hashed import Dropping
 from .pool import empty
-from .products import multiply, product
+from .products import chosen, multiply
 
 BLOCK = 512  # rows that go through a sub-layer together
 SUM = WORD = 8  # bytes of a sum, and of a whole number
@@ -107,13 +107,13 @@ class Residual(Norm):
     @property
     def there(self) -> dict[str, Any]:
         """Functions that the loop forward calls, by their names."""
-        return {"product": product, "normalize": self.normalize, "add": passes.add}
+        return {"product": chosen(self.dtype), "normalize": self.normalize, "add": passes.add}
 
     @property
     def back(self) -> dict[str, Any]:
         """And those that the loop backward calls."""
         functions = {"drop": passes.drop, "add_rows_up": passes.add_rows_up}
-        return {"product": product, "normalize_gradient": self.normalize_gradient, **functions}
+        return {"product": chosen(self.dtype), "normalize_gradient": self.normalize_gradient, **functions}
 
     def in_order(self, weights: list[Any], vectors: list[Any]) -> list[Any]:
         norm_weight, norm_bias, out_bias, *biases = vectors

@@ -74,6 +74,18 @@ def compile_loops() -> Outcome:
     )
 
 
+def round_products(on: bool) -> str:
+    """Have compiled loops round the inputs of products in float32, or not; returns why they cannot, or ""."""
+    from . import numpy as room
+
+    if room.loops is None and room.loops_unasked() is None:
+        return f"there are no compiled loops; {threads.INSTALL}"
+    from . import half_products, products
+
+    products.rounded = half_products.rounded_product if on and half_products.CAN else None
+    return "" if half_products.CAN else "this processor has no AVX512_BF16"
+
+
 def _is_off(variable: str) -> bool:
     return os.environ.get(variable) == "0"
 

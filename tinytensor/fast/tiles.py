@@ -144,7 +144,11 @@ def opaque(builder: Any, value: Any) -> Any:
     return builder.asm(ir.FunctionType(value.type, [value.type]), "", "=r,0", [value], False)
 
 
-def adding(rows: int, vectors: int) -> Any:
+def _multiply_add(builder: Any, total: Any, factor: Any, term: Any) -> Any:
+    return builder.fadd(total, builder.fmul(factor, term, flags=("contract",)), flags=("contract",))
+
+
+def adding(rows: int, vectors: int, multiply_add: Any = _multiply_add) -> Any:
     """The function that computes a tile of so many rows, and of up to so many vectors, by its `width`.
 
     out = a b, or out += a b where it is to `keep` what is there; element (i, k) of a is at a + i * a_row + k * a_step.
@@ -181,8 +185,7 @@ def adding(rows: int, vectors: int) -> Any:
                 place = to.place(places[r // 3], builder.mul(to.whole(r % 3), a_row), kind=to.number)
                 factor = to.everywhere(to.number_at(place))
                 for term in terms:
-                    product = builder.fmul(factor, term, flags=("contract",))
-                    added.append(builder.fadd(totals[len(added)], product, flags=("contract",)))
+                    added.append(multiply_add(builder, totals[len(added)], factor, term))
             following = builder.add(k, to.whole(1))
             k.add_incoming(to.whole(0), before)
             k.add_incoming(following, step)

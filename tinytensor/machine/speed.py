@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import importlib
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+PRECISIONS = ("highest", "high", "medium")
+_precision = "highest"
 switches: Any = None  # the module fast/switches.py, which puts itself here when it is loaded
 
 
@@ -116,6 +119,30 @@ def set_num_threads(count: int, /) -> None:
         raise ValueError(f"set_num_threads: expected an integer of at least 1, got {count!r}")
     if switches is not None:
         switches.set_num_threads(count)
+
+
+def get_float32_matmul_precision() -> str:
+    """`"highest"`, `"high"` or `"medium"`: see `set_float32_matmul_precision`."""
+    return _precision
+
+
+def set_float32_matmul_precision(precision: str, /) -> None:
+    """How exactly products of matrices in float32 are computed on the CPU; arrays and sums stay float32.
+
+    Args:
+        precision: `"highest"` and `"high"`: in float32; the default. `"medium"`: compiled loops may round the inputs of
+            a product to bfloat16, whose fraction has 7 bits. That takes Numba and a processor with AVX512_BF16;
+            elsewhere a warning says so, and products are computed as before.
+
+    Raises ValueError for anything else. The name and the values are PyTorch's.
+    """
+    global _precision
+    if precision not in PRECISIONS:
+        raise ValueError(f"set_float32_matmul_precision: expected one of {', '.join(PRECISIONS)}, got {precision!r}")
+    _precision = precision
+    lacking = _missing() if switches is None else switches.round_products(precision == "medium")
+    if lacking and precision == "medium":
+        warnings.warn(f"set_float32_matmul_precision: products stay as exact as they were: {lacking}", stacklevel=2)
 
 
 def concurrently(tasks: Sequence[Callable[[], Any]]) -> list[Any]:

@@ -36,7 +36,8 @@ int, long, short = tt.int32, tt.int64, tt.int16
 bool, strided, channels_last, contiguous_format, preserve_format = tt.bool, None, None, None, None
 cfloat, cdouble, dtype = tt.complex64, tt.complex128, np.dtype
 set_printoptions = np.set_printoptions
-set_float32_matmul_precision = use_deterministic_algorithms = places._nothing
+set_float32_matmul_precision = tt.set_float32_matmul_precision
+use_deterministic_algorithms = places._nothing
 autocast, GradScaler = places.autocast, places.scaler
 Tensor = Typed("Tensor", (), {"__module__": __name__})
 for _kind, _dtype in functions.KINDS.items():
