@@ -45,6 +45,7 @@ from .sublayers import (
     angles_of,
     as_added,
     is_read,
+    lowest,
     probability,
     sooner,
 )
@@ -252,8 +253,8 @@ def step(
     if plan is None or not _fits(cache, x, tgt_key_padding_mask):
         return None
     hidden = _extend(cache, x.shape[1], tgt_key_padding_mask)
-    masks: Any = (as_added(mask, getattr(mask, "shape", ()), x.dtype) for mask in (hidden, cache.memory_hidden))
-    return plan.step(x, cache.layers, *masks)
+    memory_hidden = None if cache.memory_hidden is None else lowest(cache.memory_hidden._data, x.dtype)
+    return plan.step(x, cache.layers, (lowest(hidden, x.dtype),), (memory_hidden,))
 
 
 def _sublayers(decoder: TransformerDecoder) -> list[Sublayer]:
@@ -289,8 +290,8 @@ def _is_mask(mask: Tensor | None, shape: tuple[int, ...]) -> bool:
     return array is None or (type(array) is np.ndarray and array.dtype == bool and array.shape == shape)
 
 
-def _extend(cache: DecoderCache, branches: int, padding: Tensor | None) -> Tensor:
-    """`DecoderCache.extend` on raw arrays; returns what it does, a mask."""
+def _extend(cache: DecoderCache, branches: int, padding: Tensor | None) -> Any:
+    """`DecoderCache.extend` on raw arrays."""
     batch = len(cache.layers[0].memory._data)
     if padding is None:
         fresh = np.broadcast_to(_others(branches), (batch, branches, branches))
@@ -298,7 +299,7 @@ def _extend(cache: DecoderCache, branches: int, padding: Tensor | None) -> Tenso
         fresh = _others(branches) | padding._data[:, None]
     hidden = fresh if cache.hidden is None else np.concatenate((cache.hidden._data, fresh), axis=2)
     cache.hidden, cache.length = wrap(hidden, None), cache.length + 1
-    return wrap(hidden[:, None], None)
+    return hidden[:, None]
 
 
 @functools.cache

@@ -277,9 +277,12 @@ def as_added(mask: Any, sizes: tuple[int, ...], dtype: Any) -> tuple[Any, bool] 
     array = array.reshape((1,) * (4 - array.ndim) + array.shape)
     if array.shape[3] != sizes[3] or not all(n in (1, size) for n, size in zip(array.shape, sizes)):
         return None
-    if array.dtype == bool:
-        return np.where(array, dtype.type(-np.inf), dtype.type(0)) if array.any() else None, False
-    return np.ascontiguousarray(array), True
+    return (lowest(array, dtype), False) if array.dtype == bool else (np.ascontiguousarray(array), True)
+
+
+def lowest(hidden: Any, dtype: Any) -> Any:
+    """-inf where a raw mask is True, else 0, to be added to scores; None where it hides nothing."""
+    return np.where(hidden, dtype.type(-np.inf), dtype.type(0)) if hidden.any() else None
 
 
 def angles_of(rotation: Rotation | None, batch: int, rows: int, size: int, dtype: Any) -> tuple[Any, ...] | None:
