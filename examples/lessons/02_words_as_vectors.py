@@ -18,7 +18,7 @@ from tinytensor.nn import functional as F
 from tinytensor.nn import visualize
 
 lesson = Lesson("02_words_as_vectors")
-print(tt.speed_up())
+tt.speed_up()
 french, english = Vocabulary("fr"), Vocabulary("en")
 
 # %% [markdown]

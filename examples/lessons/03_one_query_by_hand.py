@@ -14,7 +14,6 @@ from tinytensor.nn import functional as F
 from tinytensor.nn import visualize
 
 lesson = Lesson("03_one_query_by_hand")
-tt.manual_seed(0)
 
 # %% [markdown]
 # ## A soft dictionary
@@ -24,6 +23,7 @@ tt.manual_seed(0)
 # product ([lesson 1](01_dot_product.py)); softmax makes weights of it, positive, with sum 1.
 
 # %%
+tt.manual_seed(0)
 keys = tt.tensor([[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]])
 prices = tt.tensor([3.0, 5.0, 40.0])
 exact = {tuple(key.tolist()): price.item() for key, price in zip(keys, prices)}

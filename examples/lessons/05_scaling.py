@@ -18,8 +18,6 @@ from tinytensor.nn import functional as F
 from tinytensor.nn import visualize
 
 lesson = Lesson("05_scaling")
-tt.manual_seed(0)
-print(tt.speed_up())
 
 # %% [markdown]
 # ## Scores grow with dₖ
@@ -28,6 +26,8 @@ print(tt.speed_up())
 # variance 1, so its variance is dₖ. Ten thousand pairs of each length say so too:
 
 # %%
+tt.speed_up()
+tt.manual_seed(0)
 sizes = [4, 16, 64, 256, 512]
 pairs = {d_k: tt.random.randn(2, 10_000, d_k) for d_k in sizes}
 scores = {d_k: (q * k).sum(axis=-1) for d_k, (q, k) in pairs.items()}

@@ -17,8 +17,6 @@ from tinytensor.nn import functional as F
 from tinytensor.nn import visualize
 
 lesson = Lesson("06_masks")
-tt.manual_seed(0)
-print(tt.speed_up())
 
 # %% [markdown]
 # ## a b c
@@ -27,6 +25,8 @@ print(tt.speed_up())
 # power of −∞ is 0:
 
 # %%
+tt.speed_up()
+tt.manual_seed(0)
 words = ["a", "b", "c"]
 query, key, value = tt.random.randn(3, 3, 2)
 future = F.causal_mask(3)

@@ -16,8 +16,6 @@ from tinytensor.nn import functional as F
 from tinytensor.nn import visualize
 
 lesson = Lesson("07_many_heads")
-tt.manual_seed(0)
-print(tt.speed_up())
 
 # %% [markdown]
 # ## Head by head
@@ -27,6 +25,8 @@ print(tt.speed_up())
 # one under the other, in `in_proj_weight`, and each of them as PyTorch does, output × input.
 
 # %%
+tt.speed_up()
+tt.manual_seed(0)
 d_model, h, n = 64, 4, 6
 d_k = d_model // h
 layer = nn.MultiheadAttention(d_model, h, bias=False)

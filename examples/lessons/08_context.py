@@ -22,8 +22,6 @@ from tinytensor.nn import functional as F
 from tinytensor.nn import visualize
 
 lesson = Lesson("08_context")
-tt.manual_seed(1)
-print(tt.speed_up())
 
 # %% [markdown]
 # ## Sentences that need their context
@@ -34,6 +32,8 @@ print(tt.speed_up())
 # ([context.py](../../models/data/languages/context.py)).
 
 # %%
+tt.speed_up()
+tt.manual_seed(1)
 for pair in islice(context_pairs("en-fr", "shown", held_out=False), 8):
     print(*pair.source, " -> ", *pair.target)
 

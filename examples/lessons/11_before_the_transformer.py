@@ -17,8 +17,6 @@ from tinytensor.models.scripts.lesson import Lesson
 from tinytensor.nn import functional as F
 
 lesson = Lesson("11_before_the_transformer")
-tt.manual_seed(0)
-print(tt.speed_up())
 
 # %% [markdown]
 # ## Four scores
@@ -37,6 +35,8 @@ print(tt.speed_up())
 # Transformer's words, h is the query and s is both key and value. Here are 128 of each, of 64 numbers, in 4 sentences:
 
 # %%
+tt.speed_up()
+tt.manual_seed(0)
 d_model = 64
 h, s = tt.random.randn(2, 4, 128, d_model, dtype=tt.float64)
 W, U, W_Q, W_K = tt.random.randn(4, d_model, d_model, dtype=tt.float64) / 8

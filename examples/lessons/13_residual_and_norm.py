@@ -13,8 +13,6 @@ from tinytensor.nn import functional as F
 from tinytensor.nn import visualize
 
 lesson = Lesson("13_residual_and_norm")
-tt.manual_seed(0)
-print(tt.speed_up())
 
 # %% [markdown]
 # ## Layer norm
@@ -24,6 +22,8 @@ print(tt.speed_up())
 # it the formula for a recurrent network, which has one position at a time. Here each position has its own:
 
 # %%
+tt.speed_up()
+tt.manual_seed(0)
 x = tt.tensor(tt.random.randn(2, 32) * tt.asarray([[1.0], [100.0]]) + tt.asarray([[0.0], [5.0]]), requires_grad=True)
 norm = nn.LayerNorm(32)
 for i, row in enumerate(norm(x)):

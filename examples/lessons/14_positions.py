@@ -22,8 +22,6 @@ from tinytensor.nn import functional as F
 from tinytensor.nn import visualize
 
 lesson = Lesson("14_positions")
-tt.manual_seed(0)
-print(tt.speed_up())
 
 # %% [markdown]
 # ## The formula
@@ -32,6 +30,8 @@ print(tt.speed_up())
 # of 32 dimensions the last two turn 10000^(30/32) = 5,623 times more slowly.
 
 # %%
+tt.speed_up()
+tt.manual_seed(0)
 length, d_model = 64, 32
 speeds = 10000.0 ** (-tt.arange(0, d_model, 2, dtype=tt.float64) / d_model)  # 1 / 10000^(2i / d_model)
 angles = tt.arange(length, dtype=tt.float64)[:, None] * speeds

@@ -16,8 +16,6 @@ from tinytensor.nn import functional as F
 from tinytensor.nn import visualize
 
 lesson = Lesson("16_training")
-tt.manual_seed(0)
-print(tt.speed_up())
 
 # %% [markdown]
 # ## Warm-up
@@ -27,6 +25,10 @@ print(tt.speed_up())
 
 
 # %%
+tt.speed_up()
+tt.manual_seed(0)
+
+
 def rate(warm_up, d_model=512):
     return lambda step: d_model**-0.5 * min((step + 1) ** -0.5, (step + 1) * warm_up**-1.5)
 

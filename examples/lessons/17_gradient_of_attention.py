@@ -15,7 +15,6 @@ from tinytensor.nn import functional as F
 from tinytensor.testing import check_op
 
 lesson = Lesson("17_gradient_of_attention")
-tt.manual_seed(0)
 
 # %% [markdown]
 # ## A rule
@@ -30,6 +29,9 @@ tt.manual_seed(0)
 
 
 # %%
+tt.manual_seed(0)
+
+
 def softmax_of(xp, s):
     e = xp.exp(s - xp.max(s, axis=s.ndim - 1, keepdims=True))
     return e / xp.sum(e, axis=s.ndim - 1, keepdims=True)

@@ -20,8 +20,6 @@ from tinytensor.nn import functional as F
 from tinytensor.nn import visualize
 
 lesson = Lesson("18_bert_and_gpt")
-tt.manual_seed(0)
-print(tt.speed_up())
 
 # %% [markdown]
 # ## Who sees whom
@@ -31,6 +29,8 @@ print(tt.speed_up())
 # before it. Its encoder, its cross-attention and its decoder are three corners of one mask.
 
 # %%
+tt.speed_up()
+tt.manual_seed(0)
 words = ["the", "cat", "eats", ".", "le", "chat", "mange", "."]
 seen = {"BERT": tt.ones((8, 8)), "GPT": tt.tril(tt.ones((8, 8)))}
 seen["Transformer"] = tt.concat([tt.concat([tt.ones((8, 4)), tt.zeros((8, 4))], axis=1)[:4], seen["GPT"][4:]])

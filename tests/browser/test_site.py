@@ -6,18 +6,24 @@ environment opens a site that is built already.
 
 import json
 import os
+import re
 import subprocess
 import sys
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin, urlparse
 
 import pytest
 
+from tinytensor.models.scripts.lesson import Shown
+
 from .conftest import missing
 
 ROOT = Path(__file__).parents[2]
-SHORT = "gallery,17_gradient_of_attention,19_a_framework"
+SHORT = (
+    "gallery,04_tokens_to_matrices,11_before_the_transformer,15_the_transformer,17_gradient_of_attention,19_a_framework"
+)
 WIDTHS = (1280, 768, 390)
 PARTS = 2  # for two processes
 LONG = "source/tinytensor/engine.py.html"
@@ -65,6 +71,43 @@ def pages_of(site):
     found = sorted(site.rglob("*.html"))
     assert len(found) > 100
     return found
+
+
+class Pictures(HTMLParser):
+    """What a page shows, in its order: the texts of its images, the titles of its frames."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.told = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        if tag in ("img", "iframe"):
+            self.told.append(dict(attributes)["alt" if tag == "img" else "title"])
+
+
+def test_a_lessons_page_shows_what_its_script_draws(site):
+    """Script, notebook, page: the same pictures in the same order, wherever in a cell they are drawn."""
+    executed = {path.stem.rpartition("-")[0]: path for path in (site.parent / "results").glob("[0-9]*.ipynb")}
+    assert len(executed) >= len(SHORT.split(",")) - 1
+    for name, path in executed.items():
+        script = (ROOT / "examples" / "lessons" / f"{name}.py").read_text(encoding="utf-8")
+        folder = path.parent / "work" / name / "runs" / "lessons" / name
+        drawn = [folder / (n if "." in n else f"{n}.svg") for n in re.findall(r'lesson\.show\(\s*"([^"]+)"', script)]
+        outputs = [o for c in json.loads(path.read_text(encoding="utf-8"))["cells"] for o in c.get("outputs", [])]
+        shown = [o["data"] for o in outputs if o["output_type"] == "display_data"]
+        for data in shown:
+            data.pop("text/plain")
+        in_notebook = [{kind: "".join(text) for kind, text in data.items()} for data in shown]
+        assert in_notebook == [Shown(picture)._repr_mimebundle_() for picture in drawn], name
+        page = (site / "lessons" / f"{name}.html").read_text(encoding="utf-8")
+        assert Pictures(page).told == [title_of(picture) for picture in drawn], name
+
+
+def title_of(picture):
+    if picture.suffix == ".html":
+        return picture.stem
+    return unescape(re.search(r"<title>(.*?)</title>", picture.read_text(encoding="utf-8"), re.S)[1]).strip()
 
 
 class Anchors(HTMLParser):

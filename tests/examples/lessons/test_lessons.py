@@ -69,7 +69,8 @@ def false_claims(name, path, cwd):
 def test_a_lesson_runs_and_its_claims_hold(name, place):
     wrong, pictures = false_claims(name, LESSONS[name], place)
     assert not wrong
-    assert pictures
+    drawn = re.findall(r'lesson\.show\(\s*"([^"]+)"', LESSONS[name].read_text(encoding="utf-8"))
+    assert list(pictures) == drawn != []  # those that tests/browser/test_site.py looks for in its notebook and its page
     for picture in pictures.values():
         text = (place / "runs" / "lessons" / name / picture).read_text(encoding="utf-8")
         assert "<title>" in text
