@@ -12,7 +12,7 @@ import math
 import tinytensor as tt
 from tinytensor.models.scripts.lesson import Lesson
 from tinytensor.nn import functional as F
-from tinytensor.testing import check_op
+from tinytensor.testing import check_op, report
 
 lesson = Lesson("17_gradient_of_attention")
 
@@ -71,6 +71,17 @@ for candidate in (my_softmax, diagonal_softmax):
         caught += candidate is diagonal_softmax
         print(candidate.__name__, "fails:", str(error).splitlines()[0])
 lesson.number("wrong rules caught", caught, ".0f")
+
+# %% [markdown]
+# `check_op` stops at the first mistake. The [report card](../../docs/your-own-op.md) tries more, and says of each thing
+# that it tried what came out:
+
+# %%
+card = report(my_softmax)
+print(card.verdict)
+print(card["saved"].found)
+lesson.number("mistakes on the report card of my_softmax", len(card.failed), ".0f")
+lesson.number("mistakes on that of diagonal_softmax", len(report(diagonal_softmax).failed), ".0f")
 
 # %% [markdown]
 # ## The whole of attention
