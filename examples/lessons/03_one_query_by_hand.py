@@ -3,7 +3,9 @@
 #
 # A decoder has read "I love you" and is to begin its French sentence. It has written nothing yet but the mark for the
 # beginning, `<bos>`. What does it take out of the three English words? This lesson follows that one query through
-# equation 1 of Vaswani et al. (2017), softmax(q Kᵀ / √dₖ) V, with numbers small enough for paper.
+# equation 1 of Vaswani et al. (2017), with numbers small enough for paper.
+#
+# $$\operatorname{Attention}(Q, K, V) = \operatorname{softmax}\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
 
 # %%
 import math

@@ -54,8 +54,12 @@ for name, s in {"s": small, "10 s": small * 10}.items():
     lesson.number(f"largest weight of softmax({name})", weights.max(), ".8f")
 
 # %% [markdown]
-# How much can a score still change the weights? That is the Jacobian of softmax, ∂pᵢ/∂sⱼ = pᵢ (δᵢⱼ − pⱼ): every entry
-# has a factor that is nearly 0. Backward passes multiply by it, so nothing of the loss reaches Q and K.
+# How much can a score still change the weights? That is the Jacobian of softmax:
+#
+# $$\frac{\partial p_i}{\partial s_j} = p_i \, (\delta_{ij} - p_j), \qquad
+# \delta_{ij} = 1 \text{ if } i = j, \text{ else } 0$$
+#
+# Every entry has a factor that is nearly 0. Backward passes multiply by it, so nothing of the loss reaches Q and K.
 
 # %%
 jacobians = {

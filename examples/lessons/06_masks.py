@@ -68,6 +68,14 @@ for name, mask in {"with mask": future, "without": None}.items():
     lesson.number(f"c is changed, outputs at a and b change by, {name}", change[:2].max())
 
 # %% [markdown]
+# So nothing is lost by computing all positions at once. Word by word, as when a decoder writes and the future is not
+# there yet, gives the same:
+
+# %%
+word_by_word = tt.stack([attend(x[: i + 1], F.causal_mask(i + 1))[i] for i in range(3)])
+lesson.number("all at once and word by word: largest difference", abs(attend(x, future) - word_by_word).max(), ".0e")
+
+# %% [markdown]
 # One changed word is one sample. The Jacobian asks for all at once: how much does each output depend on each input?
 # With the mask, everything above the diagonal is 0.
 

@@ -20,8 +20,9 @@ lesson = Lesson("15_the_transformer")
 # %% [markdown]
 # ## Drawn from its computation
 #
-# A small model, so that there is something to see: two layers in each tower, one embedding for both sides and for the
-# end (section 3.4). What it computes for one sentence is recorded and drawn; of layers that are alike, one:
+# A small model, so that there is something to see: two layers in each tower, and one embedding for both sides and for
+# the end (section 3.4), which is why three boxes name `target_embedding`. What it computes for one sentence is recorded
+# and drawn; of layers that are alike, one:
 
 # %%
 tt.manual_seed(0)

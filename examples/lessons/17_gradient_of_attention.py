@@ -22,7 +22,7 @@ lesson = Lesson("17_gradient_of_attention")
 # With p = softmax(s), [lesson 5](05_scaling.py) found ∂pᵢ/∂sⱼ = pᵢ (δᵢⱼ − pⱼ). The gradient that arrives is gᵢ =
 # ∂L/∂pᵢ, and the chain rule sums over all pᵢ that sⱼ has a part in:
 #
-# ∂L/∂sⱼ = Σᵢ gᵢ pᵢ (δᵢⱼ − pⱼ) = pⱼ (gⱼ − Σᵢ gᵢ pᵢ)
+# $$\frac{\partial L}{\partial s_j} = \sum_i g_i \, p_i \, (\delta_{ij} - p_j) = p_j \, (g_j - \sum_i g_i \, p_i)$$
 #
 # No Jacobian has to be built: a product, a sum, a difference, a product. `@tt.op` takes the rule as it stands. It reads
 # `out`, which is p, so that is what is kept until the backward pass, and the scores are not.
