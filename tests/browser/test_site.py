@@ -110,6 +110,42 @@ def title_of(picture):
     return unescape(re.search(r"<title>(.*?)</title>", picture.read_text(encoding="utf-8"), re.S)[1]).strip()
 
 
+def test_a_lessons_page_leads_to_the_next_and_to_its_notebook(site):
+    pages = sorted((site / "lessons").glob("[0-9]*.html"))
+    texts = [page.read_text(encoding="utf-8") for page in pages]
+    for before, after, text in zip(pages, pages[1:], texts):
+        assert f'class="next-page" href="{after.name}"' in text
+        assert f'class="prev-page" href="{before.name}"' in texts[pages.index(after)]
+    for page, text in zip(pages, texts):
+        notebook = re.search(r'<a class="reference download[^"]*"[^>]* href="([^"]+)"', text)[1]
+        assert Path(notebook).name == f"{page.stem}.ipynb"
+        assert json.loads((page.parent / notebook).read_text(encoding="utf-8"))["cells"]
+
+
+def test_code_is_copied_by_a_button_and_formulas_are_set(site, browser):
+    from selenium.webdriver.common.keys import Keys
+
+    browser.get((site / "lessons" / "17_gradient_of_attention.html").as_uri())
+    cells = browser.find_elements("css selector", ".cell_input pre")
+    buttons = browser.find_elements("css selector", ".cell_input .copybtn")
+    assert len(buttons) == len(cells) > 5
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", cells[-1])
+    buttons[-1].click()
+    browser.execute_script(
+        "const area = document.body.appendChild(document.createElement('textarea')); area.id = 'into'; area.focus()"
+    )
+    browser.find_element("id", "into").send_keys(Keys.CONTROL, "v")
+    copied = browser.find_element("id", "into").get_property("value")
+    assert copied.strip() == cells[-1].text.strip()
+    assert "lesson.check(" in copied
+    formulas = browser.find_elements("css selector", "math[display=block]")
+    assert formulas
+    for formula in formulas:
+        assert formula.find_elements("css selector", "mfrac")
+        assert formula.size["height"] > 30  # a fraction has two lines
+        assert "\\" not in formula.text
+
+
 class Anchors(HTMLParser):
     """What a page links to, and what in it can be linked to."""
 
