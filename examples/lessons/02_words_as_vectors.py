@@ -43,7 +43,7 @@ lesson.number("multiplications for a word, one-hot", len(french) * 64, ",.0f")
 # get vectors that are alike. Skip-gram, one of the two models of *word2vec* (Mikolov et al. 2013, equations 1 and 2),
 # makes each word predict its neighbours:
 #
-# $$\text{maximise} \sum_{w,\, c} \log p(c \mid w), \qquad
+# $$\text{maximise} \sum_{w,\, c} \log \, p(c \mid w), \qquad
 # p(c \mid w) = \frac{e^{x_w \cdot y_c}}{\sum_k e^{x_w \cdot y_k}}$$
 #
 # It is dot products and a softmax, as attention will be. Our text is 10,000 toy sentences in French. A word's

@@ -5,8 +5,9 @@
 # words themselves say where they stand. The Transformer adds to each word a vector for its position (Vaswani et al.
 # 2017, section 3.5):
 #
-# $$PE_{pos, \, 2i} = \sin \frac{pos}{10000^{2i / d_{model}}}, \qquad
-# PE_{pos, \, 2i + 1} = \cos \frac{pos}{10000^{2i / d_{model}}}$$
+# $$PE_{pos, \, 2i} = \sin \frac{pos}{10000^{2i / d_{model}}}$$
+#
+# $$PE_{pos, \, 2i + 1} = \cos \frac{pos}{10000^{2i / d_{model}}}$$
 #
 # Why these, why not learned ones, and what happens without any?
 

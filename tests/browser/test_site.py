@@ -56,7 +56,9 @@ def site(tmp_path_factory):
         return (ROOT / os.environ["SITE"]).resolve()
     try:
         import furo  # noqa: F401
+        import latex2mathml  # noqa: F401
         import myst_nb  # noqa: F401
+        import sphinx_copybutton  # noqa: F401
     except ImportError:
         missing("the tools of the site are not installed: pip install -e '.[docs]'")
     out = tmp_path_factory.mktemp("site")
@@ -123,14 +125,16 @@ def test_a_lessons_page_leads_to_the_next_and_to_its_notebook(site):
 
 
 def test_code_is_copied_by_a_button_and_formulas_are_set(site, browser):
+    from selenium.webdriver import ActionChains
     from selenium.webdriver.common.keys import Keys
 
     browser.get((site / "lessons" / "17_gradient_of_attention.html").as_uri())
     cells = browser.find_elements("css selector", ".cell_input pre")
     buttons = browser.find_elements("css selector", ".cell_input .copybtn")
     assert len(buttons) == len(cells) > 5
-    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", cells[-1])
-    buttons[-1].click()
+    assert float(buttons[-1].value_of_css_property("opacity")) >= 0.5  # on a phone no mouse is moved over the code
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", cells[-1])
+    ActionChains(browser).move_to_element(buttons[-1]).click().perform()
     browser.execute_script(
         "const area = document.body.appendChild(document.createElement('textarea')); area.id = 'into'; area.focus()"
     )
