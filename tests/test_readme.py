@@ -231,6 +231,19 @@ def test_readme_links_lead_somewhere():
         assert (ROOT / target).exists(), target
 
 
+def test_every_page_can_be_reached_from_the_readme():
+    reached, open_pages = set(), [ROOT / "README.md"]
+    while open_pages:
+        page = open_pages.pop()
+        if page in reached:
+            continue
+        reached.add(page)
+        links = re.findall(r"\]\(([^)#:\s]+\.md)", page.read_text(encoding="utf-8"))
+        open_pages += [(page.parent / link).resolve() for link in links if not link.startswith("api/")]
+    pages = {*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "lessons").glob("*.md")}
+    assert sorted(page.name for page in pages - reached) == []
+
+
 def test_every_promise_names_a_test_that_is_there():
     text = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
     rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]

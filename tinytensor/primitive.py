@@ -120,10 +120,10 @@ class Primitive:
         reads = code.co_varnames[: code.co_argcount]
         known = {"xp", "g", "out", "shape", "index", *self.inputs, *self.params}
         unknown = [r for r in reads if r not in known]
-        if unknown or reads[:1] != ("xp",):
+        if unknown or reads[:1] != ("xp",) or "g" not in reads:
             raise TypeError(
                 f"op {self.name}: the rule for {name!r} takes {', '.join(reads) or 'nothing'}; it must take xp first, "
-                f"then any of: {', '.join(sorted(known - {'xp'}))}"
+                f"g, which it multiplies, and may take: {', '.join(sorted(known - {'xp', 'g'}))}"
             )
         self.rules[name] = (dtypes.widened(rule) if self.wide else rule, reads)
 

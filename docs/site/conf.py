@@ -19,11 +19,19 @@ author = "The tinytensor authors"
 copyright = author
 release = re.search(r'__version__ = "(.*)"', (ROOT / "tinytensor" / "__init__.py").read_text(encoding="utf-8"))[1]
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.linkcode"]
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.linkcode",
+    "sphinx_copybutton",
+    "formulas",
+]
+exclude_patterns = ["notebooks/*"]  # to download, and no pages
 nb_execution_mode = "off"  # notebooks.py has executed them
 nb_merge_streams = True  # of what a cell prints, one block
 nb_mime_priority_overrides = [("html", "image/svg+xml", 0)]
-myst_enable_extensions = ["fieldlist"]
+myst_enable_extensions = ["dollarmath", "fieldlist"]
 myst_heading_anchors = 4
 default_role = "code"
 autodoc_member_order = "bysource"
@@ -36,6 +44,8 @@ suppress_warnings = ["ref.python"]  # an attribute that several classes have is 
 add_module_names = False
 python_use_unqualified_type_names = True
 
+copybutton_exclude = ".linenos, .gp"
+html_math_renderer = "mathml"
 html_theme = "furo"
 html_title = "tinytensor"
 html_static_path = [str(SITE / "static")]

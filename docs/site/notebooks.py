@@ -19,10 +19,16 @@ import nbformat
 from links import ROOT, Links
 from nbclient import NotebookClient
 from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell
 from traitlets.config import Config
+
+from tinytensor.models.scripts import exercises
 
 LIBRARY = ("tinytensor", "nn", "models")
 LONGEST = 600  # seconds that one cell may take
+HOW_TO_CHECK = """Replace the `...` and run the cell: its last line says that the answer is right, or names the mistake.
+This lesson's own cells must have run before."""
+AS_NOTEBOOK = "{{download}}`Open as notebook </notebooks/{name}.ipynb>`"
 
 
 def executed(path: Path, results: Path, run: bool) -> NotebookNode:
@@ -78,8 +84,31 @@ def _without_docstrings(path: Path) -> ast.Module:
     return tree
 
 
+def exercise_cells(path: Path) -> list[NotebookNode]:
+    """For each exercise of a lesson its task, its hints, folded, and a hole with the line that checks the answer."""
+    file = path.parent / "exercises" / path.name
+    if not file.exists():
+        return []
+    cells = [new_markdown_cell(f"## Exercises\n\n{HOW_TO_CHECK}")]
+    for each in exercises.read(file):
+        hints = "".join(f"\n\n<details><summary>A hint</summary>\n\n{hint}\n\n</details>" for hint in each.hints)
+        cells.append(new_markdown_cell(f"### `{each.name}`\n\n{each.task}{hints}"))
+        cells.append(new_code_cell(f"{each.hole}\n    return ...\n\n\nlesson.check({each.name})"))
+    return cells
+
+
+def to_download(path: Path) -> str:
+    """The notebook of a file as its reader gets it: with its exercises, and not executed yet."""
+    notebook = jupytext.reads(path.read_text(encoding="utf-8"), fmt="py:percent")
+    notebook.cells += exercise_cells(path)
+    return _written(notebook)
+
+
 def as_page(notebook: NotebookNode, path: Path, links: Links) -> str:
-    """The notebook as the site shows it: links to pages, and the description of each picture as its text."""
+    """The notebook as the site shows it: links to pages, exercises, and each picture's description as its text."""
+    notebook.cells += exercise_cells(path)
+    title, _, text = notebook.cells[0].source.partition("\n")
+    notebook.cells[0].source = f"{title}\n\n{AS_NOTEBOOK.format(name=path.stem)}\n{text}"
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = links.in_text(cell.source, path)
@@ -90,6 +119,11 @@ def as_page(notebook: NotebookNode, path: Path, links: Links) -> str:
                 title = re.search(r"<title>(.*?)</title>", picture, re.S)
                 alt = unescape(title[1]).strip() if title else "A picture"
                 cell.metadata["mystnb"] = {"image": {"alt": alt}}
+    return _written(notebook)
+
+
+def _written(notebook: NotebookNode) -> str:
+    """The text of a notebook's file, the same for the same cells."""
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
     for cell in notebook.cells:
         cell.pop("id", None)

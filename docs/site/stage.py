@@ -73,6 +73,7 @@ def stage(folder: Path, results: Path, only: list[str] | None) -> None:
         shown = threads.map(lambda path: notebooks.executed(path, results, only is None or path.stem in only), scripts)
         for path, notebook in zip(scripts, shown):
             pages[links.page_of(path)] = notebooks.as_page(notebook, path, links).encode()
+    pages.update({f"notebooks/{path.stem}.ipynb": notebooks.to_download(path).encode() for path in scripts})
     pages.update({name: text.encode() for name, text in api.pages().items()})
     pages.update({name: text.encode() for name, text in source_pages(links).items()})
     _write(folder, pages)

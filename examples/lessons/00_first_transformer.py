@@ -27,7 +27,7 @@ lesson = Lesson("00_first_transformer")
 # does not help.
 
 # %%
-print(tt.speed_up())
+tt.speed_up()
 STEPS = 500
 tt.manual_seed(0)
 task = SequenceTask("reverse", max_length=8)

@@ -18,7 +18,7 @@ from tinytensor.nn import functional as F
 from tinytensor.nn import visualize
 
 lesson = Lesson("02_words_as_vectors")
-print(tt.speed_up())
+tt.speed_up()
 french, english = Vocabulary("fr"), Vocabulary("en")
 
 # %% [markdown]
@@ -40,9 +40,11 @@ lesson.number("multiplications for a word, one-hot", len(french) * 64, ",.0f")
 # ## Known by its neighbours
 #
 # The rows of W begin as random numbers and are learned. From what? From text: words that stand beside the same words
-# get vectors that are alike. Skip-gram (Mikolov et al. 2013, equations 1 and 2) makes each word predict its neighbours:
+# get vectors that are alike. Skip-gram, one of the two models of *word2vec* (Mikolov et al. 2013, equations 1 and 2),
+# makes each word predict its neighbours:
 #
-# maximise Σ log p(neighbour | word), where p(c | w) = softmax over all c of x_w · y_c.
+# $$\text{maximise} \sum_{w,\, c} \log \, p(c \mid w), \qquad
+# p(c \mid w) = \frac{e^{x_w \cdot y_c}}{\sum_k e^{x_w \cdot y_k}}$$
 #
 # It is dot products and a softmax, as attention will be. Our text is 10,000 toy sentences in French. A word's
 # neighbours are the two before it and the two behind it; `translated` adds, for later, the English words that it
@@ -84,7 +86,7 @@ def learn(counts):
         loss.backward()
         optimizer.step()
     x = words.weight.detach()
-    return x / tt.linalg.vector_norm(x, axis=1, keepdims=True)
+    return x / tt.linalg.vector_norm(x, axis=1, keepdims=True), neighbours(x).detach().numpy()
 
 
 def like(x, vector, *without):
@@ -93,11 +95,31 @@ def like(x, vector, *without):
     return [french.words[i] for i in tt.argsort(near, descending=True).tolist()]
 
 
-alone = learn(count(translated=False))
+counts = count(translated=False)
+alone, products = learn(counts)
 for word in ("noire", "chat", "mange"):
     print(word, "is like", ", ".join(like(alone, alone[french.ids([word])[0]], word)[:5]))
 
 # %% [markdown]
+# *GloVe* (Pennington et al. 2014) does not predict: it fits x_w · y_c, and a bias of each word, to the logarithm of how
+# often w and c stand side by side, by least squares. Skip-gram ends near the same. Here are its products and those
+# logarithms, for pairs that occur ten times and more, each less its mean over the word's neighbours:
+
+# %%
+often = counts >= 10
+
+
+def apart(x):
+    return (x - (x * often).sum(axis=1, keepdims=True) / np.maximum(often.sum(axis=1, keepdims=True), 1))[often]
+
+
+alike = np.corrcoef(apart(products), apart(np.log(np.maximum(counts, 1))))[0, 1]
+lesson.number("skip-gram's products and GloVe's logarithms: correlation", alike, ".2f")
+
+# %% [markdown]
+# Tables of vectors that others trained so on billions of words are text files, a word and its numbers in each line:
+# `nn.Embedding.from_pretrained` takes the numbers.
+#
 # ## Analogies
 #
 # If the way from "noir" to "noire" is the way from masculine to feminine, then noire − noir + vert should be near
@@ -127,7 +149,7 @@ ask("French alone", alone)
 # text knows. Now let each word predict its English word too, in which noir and noire are one, black:
 
 # %%
-both = learn(count(translated=True))
+both, _ = learn(count(translated=True))
 ask("with translations", both)
 lesson.number("noire − noir + vert: rank of verte", answer(both, "noire", "noir", "vert").index("verte") + 1, ".0f")
 

@@ -3,7 +3,9 @@
 #
 # A decoder has read "I love you" and is to begin its French sentence. It has written nothing yet but the mark for the
 # beginning, `<bos>`. What does it take out of the three English words? This lesson follows that one query through
-# equation 1 of Vaswani et al. (2017), softmax(q Kᵀ / √dₖ) V, with numbers small enough for paper.
+# equation 1 of Vaswani et al. (2017), with numbers small enough for paper.
+#
+# $$\operatorname{Attention}(Q, K, V) = \operatorname{softmax}\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
 
 # %%
 import math
@@ -14,7 +16,6 @@ from tinytensor.nn import functional as F
 from tinytensor.nn import visualize
 
 lesson = Lesson("03_one_query_by_hand")
-tt.manual_seed(0)
 
 # %% [markdown]
 # ## A soft dictionary
@@ -24,6 +25,7 @@ tt.manual_seed(0)
 # product ([lesson 1](01_dot_product.py)); softmax makes weights of it, positive, with sum 1.
 
 # %%
+tt.manual_seed(0)
 keys = tt.tensor([[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]])
 prices = tt.tensor([3.0, 5.0, 40.0])
 exact = {tuple(key.tolist()): price.item() for key, price in zip(keys, prices)}

@@ -18,8 +18,6 @@ from tinytensor.nn import functional as F
 from tinytensor.nn import visualize
 
 lesson = Lesson("05_scaling")
-tt.manual_seed(0)
-print(tt.speed_up())
 
 # %% [markdown]
 # ## Scores grow with dₖ
@@ -28,6 +26,8 @@ print(tt.speed_up())
 # variance 1, so its variance is dₖ. Ten thousand pairs of each length say so too:
 
 # %%
+tt.speed_up()
+tt.manual_seed(0)
 sizes = [4, 16, 64, 256, 512]
 pairs = {d_k: tt.random.randn(2, 10_000, d_k) for d_k in sizes}
 scores = {d_k: (q * k).sum(axis=-1) for d_k, (q, k) in pairs.items()}
@@ -54,8 +54,12 @@ for name, s in {"s": small, "10 s": small * 10}.items():
     lesson.number(f"largest weight of softmax({name})", weights.max(), ".8f")
 
 # %% [markdown]
-# How much can a score still change the weights? That is the Jacobian of softmax, ∂pᵢ/∂sⱼ = pᵢ (δᵢⱼ − pⱼ): every entry
-# has a factor that is nearly 0. Backward passes multiply by it, so nothing of the loss reaches Q and K.
+# How much can a score still change the weights? That is the Jacobian of softmax:
+#
+# $$\frac{\partial p_i}{\partial s_j} = p_i \, (\delta_{ij} - p_j), \qquad
+# \delta_{ij} = 1 \text{ if } i = j, \text{ else } 0$$
+#
+# Every entry has a factor that is nearly 0. Backward passes multiply by it, so nothing of the loss reaches Q and K.
 
 # %%
 jacobians = {

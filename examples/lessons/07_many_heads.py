@@ -1,12 +1,16 @@
 # %% [markdown]
 # # 7. Many heads
 #
-# MultiHead(Q, K, V) = Concat(head₁, ..., headₕ) W^O, where headᵢ = Attention(Q Wᵢ^Q, K Wᵢ^K, V Wᵢ^V) (Vaswani et al.
-# 2017, section 3.2.2). In articles the heads stand side by side, in libraries there is one matrix and a reshape. Are
-# they the same? What do eight heads cost, and what can two of them do that one cannot?
+# $$\operatorname{MultiHead}(Q, K, V) = \operatorname{Concat}(head_1, \ldots, head_h) \, W^O$$
+#
+# $$head_i = \operatorname{Attention}(Q W_i^Q, \, K W_i^K, \, V W_i^V)$$
+#
+# So Vaswani et al. (2017, section 3.2.2). In articles the heads stand side by side, in libraries there is one matrix
+# and a reshape. Are they the same? What do eight heads cost, and what can two of them do that one cannot?
 
 # %%
 import math
+import timeit
 
 import tinytensor as tt
 from tinytensor import nn
@@ -16,8 +20,6 @@ from tinytensor.nn import functional as F
 from tinytensor.nn import visualize
 
 lesson = Lesson("07_many_heads")
-tt.manual_seed(0)
-print(tt.speed_up())
 
 # %% [markdown]
 # ## Head by head
@@ -27,6 +29,8 @@ print(tt.speed_up())
 # one under the other, in `in_proj_weight`, and each of them as PyTorch does, output × input.
 
 # %%
+tt.speed_up()
+tt.manual_seed(0)
 d_model, h, n = 64, 4, 6
 d_k = d_model // h
 layer = nn.MultiheadAttention(d_model, h, bias=False)
@@ -61,7 +65,13 @@ lesson.show("head", attention_graphs.head(d_model, d_k))
 
 # %%
 rows = {"x": x, "Wᵢ^Q, Wᵢ^K, Wᵢ^V": W_Q[:, :d_k], "x Wᵢ^Q, x Wᵢ^K, x Wᵢ^V": x @ W_Q[:, :d_k]}
-rows |= {"scores": x @ x.T, "headᵢ": heads[0], "Concat": tt.concat(heads, axis=-1), "W^O": W_O, "result": result}
+rows |= {
+    "scores": (x @ shares[0][0]) @ (x @ shares[0][1]).T,
+    "headᵢ": heads[0],
+    "Concat": tt.concat(heads, axis=-1),
+    "W^O": W_O,
+    "result": result,
+}
 for name, matrix in rows.items():
     print(f"{name:24} {matrix.shape[0]:3} × {matrix.shape[1]}")
 
@@ -70,14 +80,42 @@ for name, matrix in rows.items():
 #
 # A column of a product needs that column of the matrix only, so all heads can be projected by one product, and cut
 # apart afterwards: (6, 64) as (6, 4, 16), and the heads in front, (4, 6, 16). A matrix product with a batch of heads
-# does the rest. It is the same as the list, and as the layer:
+# does the rest. It is the same as the list, and as the layer; and no head waits for another:
+
 
 # %%
-Q, K, V = ((x @ W).reshape(n, h, d_k).permute(1, 0, 2) for W in (W_Q, W_K, W_V))
-as_a_stack = attention(Q, K, V).permute(1, 0, 2).reshape(n, d_model) @ W_O
-module = layer(x, x, x)[0]
-lesson.number("list and stack: largest difference", abs(result - as_a_stack).max(), ".0e")
-lesson.number("list and module: largest difference", abs(result - module).max(), ".0e")
+def as_a_list(x):
+    return tt.concat([attention(*(x @ W for W in share)) for share in shares], axis=-1) @ W_O
+
+
+def as_a_stack(x):
+    Q, K, V = ((x @ W).reshape(n, h, d_k).permute(1, 0, 2) for W in (W_Q, W_K, W_V))
+    return attention(Q, K, V).permute(1, 0, 2).reshape(n, d_model) @ W_O
+
+
+lesson.number("list and stack: largest difference", abs(result - as_a_stack(x)).max(), ".0e")
+lesson.number("list and module: largest difference", abs(result - layer(x, x, x)[0]).max(), ".0e")
+time_of_list = min(timeit.repeat(lambda: as_a_list(x), number=20, repeat=10))
+time_of_stack = min(timeit.repeat(lambda: as_a_stack(x), number=20, repeat=10))
+lesson.number("time of the list / of the stack", time_of_list / time_of_stack, ".1f")
+
+# %% [markdown]
+# ## What is W^O for?
+#
+# d_v = d_model / h is a habit, not a need: a value may have any length. Let those of each head have 24 numbers, not 16.
+# The results side by side are then 4 · 24 = 96 numbers, and cannot be added to x, which has 64. W^O, 96 × 64, brings
+# them back. And it mixes heads: without it, what head 1 found could reach the first numbers of the result only.
+
+# %%
+d_v = 24
+wide_V, wide_O = tt.random.randn(h, d_model, d_v) / 8, tt.random.randn(h * d_v, d_model) / 10
+heads = [attention(x @ share[0], x @ share[1], x @ V) for share, V in zip(shares, wide_V)]
+joined = tt.concat(heads, axis=-1)
+lesson.number("numbers of a position before W^O", joined.shape[-1], ".0f")
+lesson.number("numbers of a position behind W^O", (joined @ wide_O).shape[-1], ".0f")
+only_first = tt.concat([heads[0], *(0 * z for z in heads[1:])], axis=-1)
+lesson.number("numbers that head 1 alone reaches, before W^O", (only_first[0] != 0).sum(), ".0f")
+lesson.number("numbers that head 1 alone reaches, behind W^O", (only_first[0] @ wide_O != 0).sum(), ".0f")
 
 # %% [markdown]
 # ## What do eight heads cost?

@@ -13,8 +13,8 @@ from tinytensor.nn import functional as F
 from tinytensor.nn import visualize
 
 lesson = Lesson("09_far_away")
+tt.speed_up()
 tt.manual_seed(0)
-print(tt.speed_up())
 d_model = 32
 
 

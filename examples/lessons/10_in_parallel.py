@@ -16,8 +16,8 @@ from tinytensor.nn import functional as F
 from tinytensor.nn import visualize
 
 lesson = Lesson("10_in_parallel")
+tt.speed_up()
 tt.manual_seed(0)
-print(tt.speed_up())
 d_model = 64
 
 # %% [markdown]

@@ -17,8 +17,6 @@ from tinytensor.models.scripts.lesson import Lesson
 from tinytensor.nn import functional as F
 
 lesson = Lesson("11_before_the_transformer")
-tt.manual_seed(0)
-print(tt.speed_up())
 
 # %% [markdown]
 # ## Four scores
@@ -37,6 +35,8 @@ print(tt.speed_up())
 # Transformer's words, h is the query and s is both key and value. Here are 128 of each, of 64 numbers, in 4 sentences:
 
 # %%
+tt.speed_up()
+tt.manual_seed(0)
 d_model = 64
 h, s = tt.random.randn(2, 4, 128, d_model, dtype=tt.float64)
 W, U, W_Q, W_K = tt.random.randn(4, d_model, d_model, dtype=tt.float64) / 8
@@ -131,9 +131,24 @@ for graph in (bahdanau, luong):
 lesson.show("luong", luong(steps=2), **closed)
 
 # %% [markdown]
-# In training, the words of a Transformer wait for none of those before them: no query depends on what was looked up for
-# another word, and all of them are one product ([lesson 10](10_in_parallel.py)).
-#
+# In training, the words of a Transformer wait for none of those before them. Within a layer no query depends on what
+# was looked up for another word, so all of them are one product ([lesson 10](10_in_parallel.py)). Layers do wait: from
+# the third on a query depends on what the first has looked up for other words. The path grows with the layers, and
+# with words not at all:
+
+
+# %%
+def depth(words, layers):
+    model = Transformer(20, d_model=32, num_heads=4, num_layers=layers, dropout=0.0)
+    with tt.record() as graph:
+        model([[3, 4, 5, 6]], [[1] * words])
+    return graph.depth
+
+
+lesson.number("transformer: operations by which each word is later", (depth(4, 1) - depth(2, 1)) / 2, ".0f")
+lesson.number("transformer: operations by which a layer of each tower is later", depth(2, 2) - depth(2, 1), ".0f")
+
+# %% [markdown]
 # ## Whose queries, keys and values?
 #
 # One article says that "the query, keys and values ... are different projections of the same input sentence". In

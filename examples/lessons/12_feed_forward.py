@@ -1,9 +1,12 @@
 # %% [markdown]
 # # 12. Feed-forward
 #
-# Two thirds of the weights of a layer are not attention. They are FFN(x) = max(0, x W₁ + b₁) W₂ + b₂, "applied to each
-# position separately and identically", and "another way of describing this is as two convolutions with kernel size 1"
-# (Vaswani et al. 2017, section 3.3). What is it that they do not do, and is the other description right?
+# Two thirds of the weights of a layer are not attention. They are
+#
+# $$\operatorname{FFN}(x) = \max(0, \, x W_1 + b_1) \, W_2 + b_2,$$
+#
+# "applied to each position separately and identically", and "another way of describing this is as two convolutions with
+# kernel size 1" (Vaswani et al. 2017, section 3.3). What is it that they do not do, and is the other description right?
 
 # %%
 import tinytensor as tt
@@ -88,7 +91,19 @@ influences = {
 lesson.show("influence", visualize.matrix(influences, title="Output (row) depends on input (column)", numbers=False))
 
 # %% [markdown]
-# So the order of positions is nothing to it: the result of shuffled positions is the shuffled result.
+# An article says that heads stand side by side "just like a convolution layer" has several convolutions. The likeness
+# goes further. A convolution of kernel size 3 is three heads, whose weights are fixed: one looks at the position
+# before, one at the position itself, one at the next, and W^V W^O of each is a slice of the kernel. What attention adds
+# is that its weights depend on what stands there:
+
+# %%
+slices = [wide.weight[:, :, i].T for i in range(3)]
+looks = [tt.eye(length, k=i - 1) for i in range(3)]  # a row of weights for each position
+as_heads = sum(look @ x @ kernel for look, kernel in zip(looks, slices)) + wide.bias
+lesson.number("a convolution and three heads: largest difference", abs(as_heads - wide(x.T).T).max(), ".0e")
+
+# %% [markdown]
+# To the feed-forward network the order of positions is nothing: of shuffled positions it makes the shuffled result.
 
 # %%
 order = tt.random.permutation(length)

@@ -13,17 +13,20 @@ from tinytensor.nn import functional as F
 from tinytensor.nn import visualize
 
 lesson = Lesson("13_residual_and_norm")
-tt.manual_seed(0)
-print(tt.speed_up())
 
 # %% [markdown]
 # ## Layer norm
 #
-# (x − μ) / σ, times a learned g, plus a learned b, where μ and σ are the mean and the standard deviation of the numbers
-# of **one position**. An article writes that "all hidden units in the same layer share the same mu and sigma", and with
-# it the formula for a recurrent network, which has one position at a time. Here each position has its own:
+# $$\operatorname{LayerNorm}(x) = \frac{x - \mu}{\sigma} \cdot g + b, \qquad
+# \mu = \frac{1}{d} \sum_i x_i, \qquad \sigma = \sqrt{\frac{1}{d} \sum_i (x_i - \mu)^2}$$
+#
+# g and b are learned; μ and σ are the mean and the standard deviation of the d numbers of **one position**. An article
+# writes that "all hidden units in the same layer share the same mu and sigma", and with it the formula for a recurrent
+# network, which has one position at a time. Here each position has its own:
 
 # %%
+tt.speed_up()
+tt.manual_seed(0)
 x = tt.tensor(tt.random.randn(2, 32) * tt.asarray([[1.0], [100.0]]) + tt.asarray([[0.0], [5.0]]), requires_grad=True)
 norm = nn.LayerNorm(32)
 for i, row in enumerate(norm(x)):
@@ -37,6 +40,23 @@ for i, row in enumerate(norm(x)):
 norm(x).backward(tt.random.randn(2, 32))
 sizes = tt.linalg.vector_norm(x.grad, axis=1)
 lesson.number("gradient of the small position / of the large one", sizes[0] / sizes[1], ".0f")
+
+# %% [markdown]
+# In a recurrent network, for which it was invented (Ba et al. 2016, equation 4), the norm stands inside: h' =
+# tanh(norm(x W + h U)). Weights ten times as large then change nothing, while without it tanh is driven to ±1, where
+# its slope, and with it the gradient, is nearly 0:
+
+# %%
+W, U, word = tt.random.randn(32, 32) / 6, tt.random.randn(32, 32) / 6, tt.random.randn(20, 32)
+for name, inside in {"with the norm": nn.LayerNorm(32), "without": nn.Identity()}.items():
+    ends = []
+    for times in (1, 10):
+        h = tt.zeros(32)
+        for t in range(20):
+            h = tt.tanh(inside(times * (word[t] @ W + h @ U)))
+        ends.append(h)
+    lesson.number(f"an RNN {name}, weights times 10: state changes by", abs(ends[1] - ends[0]).max(), ".1g")
+    lesson.number(f"an RNN {name}, weights times 10: mean slope of tanh", (1 - ends[1] ** 2).mean(), ".2f")
 
 # %% [markdown]
 # ## Four stacks of 30 layers

@@ -5,7 +5,9 @@
 # words themselves say where they stand. The Transformer adds to each word a vector for its position (Vaswani et al.
 # 2017, section 3.5):
 #
-# PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos(pos / 10000^(2i / d_model))
+# $$PE_{pos, \, 2i} = \sin \frac{pos}{10000^{2i / d_{model}}}$$
+#
+# $$PE_{pos, \, 2i + 1} = \cos \frac{pos}{10000^{2i / d_{model}}}$$
 #
 # Why these, why not learned ones, and what happens without any?
 
@@ -22,8 +24,6 @@ from tinytensor.nn import functional as F
 from tinytensor.nn import visualize
 
 lesson = Lesson("14_positions")
-tt.manual_seed(0)
-print(tt.speed_up())
 
 # %% [markdown]
 # ## The formula
@@ -32,6 +32,8 @@ print(tt.speed_up())
 # of 32 dimensions the last two turn 10000^(30/32) = 5,623 times more slowly.
 
 # %%
+tt.speed_up()
+tt.manual_seed(0)
 length, d_model = 64, 32
 speeds = 10000.0 ** (-tt.arange(0, d_model, 2, dtype=tt.float64) / d_model)  # 1 / 10000^(2i / d_model)
 angles = tt.arange(length, dtype=tt.float64)[:, None] * speeds
@@ -61,13 +63,19 @@ lesson.show("rotation", visualize.matrix(M, title="Mₖ for k = 3: each pair of 
 
 # %% [markdown]
 # What is a linear function good for? Attention has matrices. A head with W^Q = Mₖᵀ and W^K = 1 asks at each position
-# for what stands k further on. For the positions alone, without words added to them:
+# for what stands k further on. For the positions alone, without words added to them; a W^Q ten times as large decides
+# more sharply, since √dₖ divides its scores ([lesson 5](05_scaling.py)):
 
 # %%
-scores = (PE @ M.T) @ PE.T
-found = scores[:-k].argmax(axis=-1) == tt.arange(k, length)
-lesson.number("positions that look 3 further on", found.astype(tt.float64).mean(), ".0%")
-lesson.show("head", visualize.matrix(F.softmax(scores[:16, :16], dim=-1), title="A head that looks 3 further on"))
+weights = {}
+for times in (1, 10):
+    scores = (times * PE @ M.T) @ PE.T / math.sqrt(d_model)
+    weights[f"Mₖᵀ times {times}"] = w = F.softmax(scores, dim=-1)
+    found = w[:-k].argmax(axis=-1) == tt.arange(k, length)
+    lesson.number(f"positions that look 3 further on, W^Q times {times}", found.astype(tt.float64).mean(), ".0%")
+    lesson.number(f"their weight on that, W^Q times {times}", tt.linalg.diagonal(w, offset=k).mean(), ".2f")
+first = {name: w[:13, :16] for name, w in weights.items()}
+lesson.show("head", visualize.matrix(first, title="A head that looks 3 further on: the first 13 of 64", numbers=False))
 
 # %% [markdown]
 # ## Near and far

@@ -16,15 +16,16 @@ from tinytensor.models.scripts.lesson import Lesson
 from tinytensor.nn import functional as F
 
 lesson = Lesson("15_the_transformer")
-tt.manual_seed(0)
 
 # %% [markdown]
 # ## Drawn from its computation
 #
-# A small model, so that there is something to see: two layers in each tower, one embedding for both sides and for the
-# end (section 3.4). What it computes for one sentence is recorded and drawn; of layers that are alike, one:
+# A small model, so that there is something to see: two layers in each tower, and one embedding for both sides and for
+# the end (section 3.4), which is why three boxes name `target_embedding`. What it computes for one sentence is recorded
+# and drawn; of layers that are alike, one:
 
 # %%
+tt.manual_seed(0)
 sizes = {"d_model": 16, "num_heads": 2, "num_layers": 2, "d_ff": 64, "dropout": 0.0}
 model = Transformer(12, tie_weights=True, share_embeddings=True, **sizes)
 source, target = tt.asarray([[5, 6, 7, 8, 2]]), tt.asarray([[1, 8, 7, 6]])

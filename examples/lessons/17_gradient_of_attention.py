@@ -12,10 +12,9 @@ import math
 import tinytensor as tt
 from tinytensor.models.scripts.lesson import Lesson
 from tinytensor.nn import functional as F
-from tinytensor.testing import check_op
+from tinytensor.testing import check_op, report
 
 lesson = Lesson("17_gradient_of_attention")
-tt.manual_seed(0)
 
 # %% [markdown]
 # ## A rule
@@ -23,13 +22,16 @@ tt.manual_seed(0)
 # With p = softmax(s), [lesson 5](05_scaling.py) found ∂pᵢ/∂sⱼ = pᵢ (δᵢⱼ − pⱼ). The gradient that arrives is gᵢ =
 # ∂L/∂pᵢ, and the chain rule sums over all pᵢ that sⱼ has a part in:
 #
-# ∂L/∂sⱼ = Σᵢ gᵢ pᵢ (δᵢⱼ − pⱼ) = pⱼ (gⱼ − Σᵢ gᵢ pᵢ)
+# $$\frac{\partial L}{\partial s_j} = \sum_i g_i \, p_i \, (\delta_{ij} - p_j) = p_j \, (g_j - \sum_i g_i \, p_i)$$
 #
 # No Jacobian has to be built: a product, a sum, a difference, a product. `@tt.op` takes the rule as it stands. It reads
 # `out`, which is p, so that is what is kept until the backward pass, and the scores are not.
 
 
 # %%
+tt.manual_seed(0)
+
+
 def softmax_of(xp, s):
     e = xp.exp(s - xp.max(s, axis=s.ndim - 1, keepdims=True))
     return e / xp.sum(e, axis=s.ndim - 1, keepdims=True)
@@ -69,6 +71,17 @@ for candidate in (my_softmax, diagonal_softmax):
         caught += candidate is diagonal_softmax
         print(candidate.__name__, "fails:", str(error).splitlines()[0])
 lesson.number("wrong rules caught", caught, ".0f")
+
+# %% [markdown]
+# `check_op` stops at the first mistake. The [report card](../../docs/your-own-op.md) tries more, and says of each thing
+# that it tried what came out:
+
+# %%
+card = report(my_softmax)
+print(card.verdict)
+print(card["saved"].found)
+lesson.number("mistakes on the report card of my_softmax", len(card.failed), ".0f")
+lesson.number("mistakes on that of diagonal_softmax", len(report(diagonal_softmax).failed), ".0f")
 
 # %% [markdown]
 # ## The whole of attention

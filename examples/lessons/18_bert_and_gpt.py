@@ -20,8 +20,6 @@ from tinytensor.nn import functional as F
 from tinytensor.nn import visualize
 
 lesson = Lesson("18_bert_and_gpt")
-tt.manual_seed(0)
-print(tt.speed_up())
 
 # %% [markdown]
 # ## Who sees whom
@@ -31,6 +29,8 @@ print(tt.speed_up())
 # before it. Its encoder, its cross-attention and its decoder are three corners of one mask.
 
 # %%
+tt.speed_up()
+tt.manual_seed(0)
 words = ["the", "cat", "eats", ".", "le", "chat", "mange", "."]
 seen = {"BERT": tt.ones((8, 8)), "GPT": tt.tril(tt.ones((8, 8)))}
 seen["Transformer"] = tt.concat([tt.concat([tt.ones((8, 4)), tt.zeros((8, 4))], axis=1)[:4], seen["GPT"][4:]])
@@ -171,8 +171,25 @@ for name, model in {"BERT": bert, "GPT": gpt}.items():
 # A causal mask makes of the encoder something that can write. Without one it knows both sides of a gap, and cannot
 # write: what follows would have to be known first. The two questions differ, so the two shares above are no contest.
 #
-# All the rest is size: BERT-base, like the first GPT, has 12 layers, 12 heads and d_model 768, where this has 2, 4 and
-# 64. Both learn their positions, where the Transformer computes them, and have GELU for ReLU. What came after them is
+# Nor need it be words. A vision transformer (ViT, Dosovitskiy et al. 2020) cuts a picture into squares and reads them
+# as BERT reads words: in place of the look-up, one matrix for all squares, which is a convolution whose kernel is as
+# large as its step. Of 224 × 224 pixels in three colours it makes 196 positions:
+
+# %%
+picture, side = tt.random.randn(1, 3, 224, 224), 16
+look_up = nn.Conv2d(3, 64, kernel_size=side, stride=side, bias=False)
+squares = picture.reshape(3, 14, side, 14, side).permute(1, 3, 0, 2, 4).reshape(196, 3 * side * side)
+positions = look_up(picture)[0].reshape(64, 196).T
+apart = abs(squares @ look_up.weight.reshape(64, -1).T - positions).max()
+lesson.number("squares times a matrix, and a convolution: largest difference", apart, ".0e")
+lesson.number("positions of a picture", len(positions), ".0f")
+
+# %% [markdown]
+# Not all of the rest is size. BERT and the first GPT have the norm behind the sum, as the Transformer; the two models
+# here have it before ([lesson 13](13_residual_and_norm.py)). BERT reads two sentences at once: [CLS] stands in front of
+# them, a vector of its segment is added to each word, and a second question is asked, whether the second sentence
+# follows the first. Both learn their positions, where the Transformer computes them, and have GELU for ReLU. BERT-base,
+# like the first GPT, has 12 layers, 12 heads and d_model 768, where this has 2, 4 and 64. What came after them is
 # [lesson 20](20_since_2017.py).
 #
 # `causal_mask` is in [masks.py](../../nn/functional/masks.py). Both models, trained longer and with more to look at,

@@ -15,7 +15,6 @@ from tinytensor.nn import functional as F
 from tinytensor.nn import visualize
 
 lesson = Lesson("20_since_2017")
-tt.manual_seed(0)
 
 # %% [markdown]
 # ## RMSNorm: only the length
@@ -26,6 +25,7 @@ tt.manual_seed(0)
 # it was the length that mattered.
 
 # %%
+tt.manual_seed(0)
 x = tt.random.randn(1000, 64) + 1.0
 layer_norm, rms_norm = nn.LayerNorm(64), nn.RMSNorm(64)
 for name, norm in {"layer norm": layer_norm, "RMSNorm": rms_norm}.items():

@@ -18,7 +18,6 @@ from tinytensor.nn import functional as F
 from tinytensor.nn import visualize
 
 lesson = Lesson("21_a_head_is_born")
-print(tt.speed_up())
 
 # %% [markdown]
 # ## Texts that repeat themselves
@@ -28,6 +27,7 @@ print(tt.speed_up())
 # Who remembers which words the text has had guesses among those.
 
 # %%
+tt.speed_up()
 WORDS, LENGTH = 32, 40
 
 

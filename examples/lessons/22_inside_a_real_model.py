@@ -20,7 +20,7 @@ from tinytensor.nn import functional as F
 from tinytensor.nn import visualize
 
 lesson = Lesson("22_inside_a_real_model")
-print(tt.speed_up())
+tt.speed_up()
 model = models.load(smollm2())
 encode, pieces = model.tokenizer.encode, model.tokenizer.pieces
 

@@ -22,6 +22,7 @@ from typing import Any
 import tinytensor
 from tinytensor import nn
 from tinytensor.machine.files import atomic_write
+from tinytensor.recording.errors import in_notebook
 
 from . import command_line, exercises, judging
 
@@ -53,15 +54,14 @@ class Lesson:
             command_line.take_any_text()
             self._follow(_parser(name).parse_args())
 
-    def number(self, what: str, value: Any, form: str = ".4g") -> float:
+    def number(self, what: str, value: Any, form: str = ".4g") -> None:
         """Print and store a number, or a Tensor of one element; `form` is its format."""
         self.numbers[what] = number = float(value)
         print(f"{what}: {number:{form}}", flush=True)
         self._report()
-        return number
 
-    def show(self, name: str, picture: Any, save: Callable[..., None] | None = None, **options: Any) -> Shown:
-        """Save a picture, and return an object that notebooks show.
+    def show(self, name: str, picture: Any, save: Callable[..., None] | None = None, **options: Any) -> None:
+        """Save a picture; in a notebook also show it, wherever in a cell the call stands.
 
         The file is `name`.svg, or `name` itself if it has an ending: .html for a page.
 
@@ -76,19 +76,22 @@ class Lesson:
         self.pictures[name] = path
         if self.is_script:
             print(f"picture: {path}", flush=True)
+        elif in_notebook():
+            from IPython.display import display
+
+            display(Shown(path))
         self._report()
-        return Shown(path)
 
     def trained(self, model: Any, train: Callable[[Any], Any]) -> Any:
         """The model after `train(model)`: trained the first time, read from a file afterwards.
 
-        The file is in `runs/lessons/trained`, under a name made from the text of `train` and from the model, so that a
-        change in either of them trains anew.
+        The file is in `runs/lessons/trained`, under a name made from the text of `train`, the model and its weights
+        before training, so that a change in any of them, or in the seed, trains anew.
         """
-        content = f"{inspect.getsource(train)}{model!r}".encode()
-        path = (
-            Path("runs") / "lessons" / "trained" / f"{self.name}-{hashlib.sha256(content).hexdigest()[:12]}.safetensors"
-        )
+        content = hashlib.sha256(f"{inspect.getsource(train)}{model!r}".encode())
+        for weights in model.state_dict().values():
+            content.update(weights.numpy().tobytes())
+        path = Path("runs") / "lessons" / "trained" / f"{self.name}-{content.hexdigest()[:12]}.safetensors"
         if not path.exists():
             train(model)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -134,7 +137,7 @@ class Lesson:
 
 
 class Shown:
-    """A saved picture that notebooks show."""
+    """A saved picture, as notebooks display it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

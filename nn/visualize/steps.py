@@ -115,8 +115,8 @@ def _write_projections(
     longest = max(projections.x.shape[1], *(len(w) for w in projections.weights))
     columns = _Columns(rows, max(len(rows), min(MOST_NUMBERS + 1, longest) + (projections.biases is not None)))
     size = projections.memory.shape[1]
-    columns.begin("x", "of the query", max(DIGITS + 36, names))
-    columns.table(projections.x[at][:, None], max(14, (names - DIGITS) / 2), "x")
+    columns.begin("x", "of the query", max(_breadth(projections.x.shape[1]), names))
+    columns.table(projections.x[at][None], 0, "x")
     columns.name_query(token)
     for i, (letter, matrix) in enumerate(zip("QKV", projections.weights)):
         if letter == "K":
@@ -125,7 +125,7 @@ def _write_projections(
             columns.matrix(projections.memory, names, "memory")
         bias = None if projections.biases is None else projections.biases[i]
         shape = TIMES.join(map(str, matrix.shape)) + (", below it + b" if bias is not None else "")
-        columns.begin(f"W^{letter}", shape, _breadth(matrix.shape[1]), joint="" if letter == "V" else "·")
+        columns.begin(f"W^{letter}", shape, _breadth(matrix.shape[1]), joint="," if letter == "V" else "·")
         columns.table(matrix, 0, f"w{letter.lower()}", bias)
     return columns
 

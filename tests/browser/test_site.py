@@ -6,18 +6,24 @@ environment opens a site that is built already.
 
 import json
 import os
+import re
 import subprocess
 import sys
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin, urlparse
 
 import pytest
 
+from tinytensor.models.scripts.lesson import Shown
+
 from .conftest import missing
 
 ROOT = Path(__file__).parents[2]
-SHORT = "gallery,17_gradient_of_attention,19_a_framework"
+SHORT = (
+    "gallery,04_tokens_to_matrices,11_before_the_transformer,15_the_transformer,17_gradient_of_attention,19_a_framework"
+)
 WIDTHS = (1280, 768, 390)
 PARTS = 2  # for two processes
 LONG = "source/tinytensor/engine.py.html"
@@ -50,7 +56,9 @@ def site(tmp_path_factory):
         return (ROOT / os.environ["SITE"]).resolve()
     try:
         import furo  # noqa: F401
+        import latex2mathml  # noqa: F401
         import myst_nb  # noqa: F401
+        import sphinx_copybutton  # noqa: F401
     except ImportError:
         missing("the tools of the site are not installed: pip install -e '.[docs]'")
     out = tmp_path_factory.mktemp("site")
@@ -65,6 +73,81 @@ def pages_of(site):
     found = sorted(site.rglob("*.html"))
     assert len(found) > 100
     return found
+
+
+class Pictures(HTMLParser):
+    """What a page shows, in its order: the texts of its images, the titles of its frames."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.told = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        if tag in ("img", "iframe"):
+            self.told.append(dict(attributes)["alt" if tag == "img" else "title"])
+
+
+def test_a_lessons_page_shows_what_its_script_draws(site):
+    """Script, notebook, page: the same pictures in the same order, wherever in a cell they are drawn."""
+    executed = {path.stem.rpartition("-")[0]: path for path in (site.parent / "results").glob("[0-9]*.ipynb")}
+    assert len(executed) >= len(SHORT.split(",")) - 1
+    for name, path in executed.items():
+        script = (ROOT / "examples" / "lessons" / f"{name}.py").read_text(encoding="utf-8")
+        folder = path.parent / "work" / name / "runs" / "lessons" / name
+        drawn = [folder / (n if "." in n else f"{n}.svg") for n in re.findall(r'lesson\.show\(\s*"([^"]+)"', script)]
+        outputs = [o for c in json.loads(path.read_text(encoding="utf-8"))["cells"] for o in c.get("outputs", [])]
+        shown = [o["data"] for o in outputs if o["output_type"] == "display_data"]
+        for data in shown:
+            data.pop("text/plain")
+        in_notebook = [{kind: "".join(text) for kind, text in data.items()} for data in shown]
+        assert in_notebook == [Shown(picture)._repr_mimebundle_() for picture in drawn], name
+        page = (site / "lessons" / f"{name}.html").read_text(encoding="utf-8")
+        assert Pictures(page).told == [title_of(picture) for picture in drawn], name
+
+
+def title_of(picture):
+    if picture.suffix == ".html":
+        return picture.stem
+    return unescape(re.search(r"<title>(.*?)</title>", picture.read_text(encoding="utf-8"), re.S)[1]).strip()
+
+
+def test_a_lessons_page_leads_to_the_next_and_to_its_notebook(site):
+    pages = sorted((site / "lessons").glob("[0-9]*.html"))
+    texts = [page.read_text(encoding="utf-8") for page in pages]
+    for before, after, text in zip(pages, pages[1:], texts):
+        assert f'class="next-page" href="{after.name}"' in text
+        assert f'class="prev-page" href="{before.name}"' in texts[pages.index(after)]
+    for page, text in zip(pages, texts):
+        notebook = re.search(r'<a class="reference download[^"]*"[^>]* href="([^"]+)"', text)[1]
+        assert Path(notebook).name == f"{page.stem}.ipynb"
+        assert json.loads((page.parent / notebook).read_text(encoding="utf-8"))["cells"]
+
+
+def test_code_is_copied_by_a_button_and_formulas_are_set(site, browser):
+    from selenium.webdriver import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    browser.get((site / "lessons" / "17_gradient_of_attention.html").as_uri())
+    cells = browser.find_elements("css selector", ".cell_input pre")
+    buttons = browser.find_elements("css selector", ".cell_input .copybtn")
+    assert len(buttons) == len(cells) > 5
+    assert float(buttons[-1].value_of_css_property("opacity")) >= 0.5  # on a phone no mouse is moved over the code
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", cells[-1])
+    ActionChains(browser).move_to_element(buttons[-1]).click().perform()
+    browser.execute_script(
+        "const area = document.body.appendChild(document.createElement('textarea')); area.id = 'into'; area.focus()"
+    )
+    browser.find_element("id", "into").send_keys(Keys.CONTROL, "v")
+    copied = browser.find_element("id", "into").get_property("value")
+    assert copied.strip() == cells[-1].text.strip()
+    assert "lesson.check(" in copied
+    formulas = browser.find_elements("css selector", "math[display=block]")
+    assert formulas
+    for formula in formulas:
+        assert formula.find_elements("css selector", "mfrac")
+        assert formula.size["height"] > 30  # a fraction has two lines
+        assert "\\" not in formula.text
 
 
 class Anchors(HTMLParser):

@@ -1,10 +1,13 @@
 """How files of the repository become pages: where links lead, and what makes a lesson run again."""
 
 import importlib
+import json
 import sys
 from pathlib import Path
 
 import pytest
+
+from tinytensor.models.scripts import exercises
 
 ROOT = Path(__file__).parents[2]
 
@@ -72,3 +75,16 @@ def test_prose_is_no_code(module, tmp_path):
         (tmp_path / "a.py").write_text(text, encoding="utf-8")
         dumps.add(ast.dump(module("notebooks")._without_docstrings(tmp_path / "a.py")))
     assert len(dumps) == 1
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples" / "lessons").glob("[0-9]*.py")), ids=lambda path: path.stem)
+def test_a_notebook_to_download_has_the_exercises_and_what_checks_them(module, path):
+    pytest.importorskip("jupytext")
+    cells = json.loads(module("notebooks").to_download(path))["cells"]
+    assert "".join(cells[0]["source"]).startswith("# ")
+    assert not any(cell.get("outputs") for cell in cells)
+    for each in exercises.read(path.parent / "exercises" / path.name):
+        (hole,) = [i for i, cell in enumerate(cells) if f"lesson.check({each.name})" in "".join(cell["source"])]
+        compile("".join(cells[hole]["source"]), path.stem, "exec")
+        told = "".join(cells[hole - 1]["source"])
+        assert all(words in told for words in (each.task, *each.hints))

@@ -233,6 +233,12 @@ def test_a_rule_must_name_what_exists():
         def product2(xp, x, y):
             return x * y
 
+    with pytest.raises(TypeError, match="for 'x' takes xp, y; it must take xp first, g, which it multiplies, and may"):
+
+        @tt.op(x=lambda xp, y: y)
+        def product4(xp, x, y):
+            return x * y
+
     with pytest.raises(TypeError, match="rules need a forward function whose first parameter is `xp`"):
 
         @tt.op(x=lambda xp, g: g)

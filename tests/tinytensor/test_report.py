@@ -194,6 +194,56 @@ def test_fused_ops_have_a_green_report(name):
     assert "by its formula" in found["speed"].found
 
 
+def softmax_of(xp, s, axis, highest):
+    e = xp.exp(s - xp.max(s, axis=highest, keepdims=True))
+    return e / xp.sum(e, axis=axis, keepdims=True)
+
+
+def rule_of(axis):
+    return lambda xp, g, out: out * (g - xp.sum(g * out, axis=axis, keepdims=True))
+
+
+@pytest.mark.parametrize("axis", [-1, 1, 0])
+def test_a_softmax_is_tried_along_an_axis_that_there_is(axis):
+    @tt.op(s=rule_of(axis))
+    def soft(xp, s):
+        return softmax_of(xp, s, axis, axis)
+
+    card = report(soft)
+    assert card.passed, str(card)
+    assert "(3, 4)" in card["second order"].on
+    assert "()" not in card["second order"].on
+    line = card["empty arrays"]
+    assert (line.status, line.on) == ("ok", f"s {(3, 0) if axis == 0 else (0, 4)}")
+    assert line.found.endswith(f"; nothing is shared out along axis {axis % 2} where it has length 0")
+
+
+@pytest.mark.parametrize(
+    ("rule", "highest", "failed"),
+    [
+        (rule_of(0), -1, ["first order"]),
+        (lambda xp, g, out: g * out * (1 - out), -1, ["first order"]),
+        (rule_of(-1), None, ["empty arrays"]),  # a batch without rows has no largest score
+    ],
+)
+def test_a_wrong_softmax_is_red(rule, highest, failed):
+    @tt.op(s=rule)
+    def soft(xp, s):
+        return softmax_of(xp, s, -1, highest)
+
+    assert [line.name for line in report(soft).failed] == failed
+
+
+def test_a_sum_along_an_axis_is_tried_where_there_is_one():
+    @tt.op(x=lambda xp, g, shape: xp.broadcast_to(xp.expand_dims(g, axis=-1), shape))
+    def total(xp, x):
+        return xp.sum(x, axis=-1)
+
+    card = report(total)
+    assert card.passed, str(card)
+    assert card["empty arrays"].on == "x (0, 0), (0, 4), (3, 0)"  # of nothing the sum is 0
+
+
 def test_softmax_with_its_parameter_and_a_reference():
     from scipy.special import softmax
 

@@ -5,9 +5,8 @@ Each tries one thing on an op and returns the input and what came out, or raises
 
 from __future__ import annotations
 
-import functools
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from .. import dtypes
 from ..grad_mode import no_grad
 from ..tensor import Tensor, wrap
 from . import op_checks
-from .inputs import Subject, first_line
+from .inputs import Subject, axes_of_work, first_line
 from .op_checks import Case
 from .trying import (
     Failed,
@@ -181,15 +180,18 @@ def empty_arrays(subject: Subject) -> Outcome:
     arrays = [i for i, x in enumerate(case.inputs) if isinstance(x, Tensor) and x.ndim]
     if not arrays:
         raise Skipped("no input has an axis")
-    cases = []
-    for cut in _cuts(max(case.inputs[i].ndim for i in arrays)):
-        shorter = [x[cut(slice(2), x.ndim)] if i in arrays else x for i, x in enumerate(case.inputs)]
-        if _computes(case, shorter):  # so any length may do
-            inputs = [x[cut(slice(0), x.ndim)] if i in arrays else x for i, x in enumerate(case.inputs)]
+    cases, refused, (shared, _) = [], "", axes_of_work(case)
+    ndim = max(case.inputs[i].ndim for i in arrays)
+    for axes in [set(range(ndim)), *({axis} for axis in range(ndim))]:
+        inputs = [_first(x, 0, axes) if i in arrays else x for i, x in enumerate(case.inputs)]
+        if not _computes(case, [_first(x, 2, axes) if i in arrays else x for i, x in enumerate(case.inputs)]):
+            continue  # not any length will do
+        if axes & shared and not _computes(case, inputs):
+            refused = f"; nothing is shared out along axis {min(axes & shared)} where it has length 0"
+        else:
             cases.append(subject.case(inputs))
     if not cases:
         raise Skipped("it asks for these lengths: with others it does not compute")
-    refused = ""
     with trying(subject, "give an answer for nothing, or raise an error that says why there is none") as tried:
         for case in tried(cases):
             try:
@@ -201,15 +203,8 @@ def empty_arrays(subject: Subject) -> Outcome:
     return all_on(cases), "it computes" + (", and so do its gradients" if case.places else "") + refused, ""
 
 
-def _cuts(ndim: int) -> Iterator[Callable[[slice, int], tuple[slice, ...]]]:
-    """Keys that cut all axes of an array, and one axis after the other: each takes a slice and a number of axes."""
-    yield lambda part, ndim: (part,) * ndim
-    for axis in range(ndim):
-        yield functools.partial(_cut_one, axis)
-
-
-def _cut_one(axis: int, part: slice, ndim: int) -> tuple[slice, ...]:
-    return tuple(part if i == axis else slice(None) for i in range(ndim))
+def _first(x: Tensor, length: int, axes: set[int]) -> Tensor:
+    return x[tuple(slice(length) if i in axes else slice(None) for i in range(x.ndim))]
 
 
 def _computes(case: Case, inputs: Sequence[Any]) -> bool:

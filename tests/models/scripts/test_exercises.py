@@ -1,5 +1,8 @@
 """What a lesson's exercises say of an answer, and what a lesson keeps."""
 
+import sys
+import types
+
 import numpy as np
 import pytest
 
@@ -141,14 +144,32 @@ def test_a_notebook_checks_functions_and_shows_what_was_saved(two, tmp_path, mon
     assert capsys.readouterr().out == "double: right\n"
     with pytest.raises(ValueError, match="triple is no exercise of 99_two; there are double, half"):
         lesson.check(type("F", (), {"__name__": "triple"})())
-    shown = lesson.show("loss", visualize.attention_mask(np.eye(2, dtype=bool)))
+    displayed = notebook(monkeypatch)
+    assert lesson.show("loss", visualize.attention_mask(np.eye(2, dtype=bool))) is None  # a last line shows its value
+    (shown,) = displayed
     assert shown._repr_mimebundle_()["image/svg+xml"] == (tmp_path / "runs/lessons/99_two/loss.svg").read_text()
-    assert lesson.number("a third", tt.tensor(1 / 3), ".2f") == pytest.approx(1 / 3)
+    assert lesson.number("a third", tt.tensor(1 / 3), ".2f") is None
     assert capsys.readouterr().out == "a third: 0.33\n"
     assert not (tmp_path / "runs/lessons/99_two/lesson.json").exists()
 
 
-def test_what_was_trained_is_trained_once_until_its_text_changes(tmp_path, monkeypatch):
+def notebook(monkeypatch):
+    """Code runs as in a notebook from now on; the list of what it displays."""
+    shell, displayed = types.ModuleType("IPython"), []
+    shell.get_ipython = lambda: types.SimpleNamespace(kernel=None)
+    shell.display = types.ModuleType("IPython.display")
+    shell.display.display = displayed.append
+    monkeypatch.setitem(sys.modules, "IPython", shell)
+    monkeypatch.setitem(sys.modules, "IPython.display", shell.display)
+    return displayed
+
+
+def linear(seed, size=2):
+    tt.manual_seed(seed)
+    return nn.Linear(size, 1)
+
+
+def test_what_was_trained_is_trained_once_until_its_text_or_seed_changes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     times = []
 
@@ -156,18 +177,21 @@ def test_what_was_trained_is_trained_once_until_its_text_changes(tmp_path, monke
         times.append(1)
         model.weight.data = model.weight.detach() + 1.0
 
-    first = Lesson("99_two").trained(nn.Linear(2, 1), train)
-    second = Lesson("99_two").trained(nn.Linear(2, 1), train)
+    first = Lesson("99_two").trained(linear(0), train)
+    second = Lesson("99_two").trained(linear(0), train)
     assert len(times) == 1
+    other = Lesson("99_two").trained(linear(1), train)
+    assert times == [1, 1]
+    assert abs(other.weight - first.weight).max() > 0.01
     np.testing.assert_array_equal(first.weight.numpy(), second.weight.numpy())
     assert not second.training
 
     def train(model):
         times.append(2)
 
-    Lesson("99_two").trained(nn.Linear(2, 1), train)
-    Lesson("99_two").trained(nn.Linear(3, 1), train)
-    assert times == [1, 2, 2]
+    Lesson("99_two").trained(linear(0), train)
+    Lesson("99_two").trained(linear(0, size=3), train)
+    assert times == [1, 1, 2, 2]
 
 
 def test_a_page_is_shown_within_a_page(tmp_path):

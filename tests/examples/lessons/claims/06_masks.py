@@ -7,6 +7,7 @@ CLAIMS = {
     "weights of a add up to, 0 after softmax": (0.13, 0.1),
     "c is changed, outputs at a and b change by, with mask": (0, 0),
     "c is changed, outputs at a and b change by, without": (0.5, 0.4),
+    "all at once and word by word: largest difference": (0, 1e-6),
     "largest influence of the future, with mask": (0, 0),
     "log 26": (3.2581, 0.0001),
     "loss on random letters, mask and shift": (3.263, 0.02),

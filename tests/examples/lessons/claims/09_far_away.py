@@ -14,6 +14,16 @@ CLAIMS = {
     "attention: recalled at distance 19": (1, 0.05),
 }
 
+RELATIONS = {
+    "a gradient that arrives is not enough: the LSTM knows the first word and loses one in between": lambda n: (
+        n["LSTM, f ≈ 0.99: recalled at distance 10"] < n["LSTM, f ≈ 0.99: recalled at distance 19"] - 0.4
+    ),
+    "the forget gate decides what is left": lambda n: (
+        n["LSTM: gradient at distance 50, relative to distance 1"]
+        < 1e-3 * n["LSTM, f ≈ 0.99: gradient at distance 50, relative to distance 1"]
+    ),
+}
+
 MUTATIONS = [
     ("] = 5.0", "] = 0.0"),
     ('if name == "attention" else', 'if name == "nobody" else'),  # positions left out

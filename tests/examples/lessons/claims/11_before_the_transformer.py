@@ -7,6 +7,8 @@ CLAIMS = {
     "memory of additive / of dot: the largest array": (64, 0),
     "bahdanau: operations by which each word is later": (12, 3),
     "luong: operations by which each word is later": (12, 3),
+    "transformer: operations by which each word is later": (0, 0),
+    "transformer: operations by which a layer of each tower is later": (25, 15),
     "another source: query of kind 'decoder' differs by": (0, 0),
     "another source: key of kind 'decoder' differs by": (0, 0),
     "another source: value of kind 'decoder' differs by": (0, 0),
@@ -18,6 +20,7 @@ CLAIMS = {
 }
 
 MUTATIONS = [
+    ("(depth(4, 1) - depth(2, 1)) / 2", "(depth(4, 2) - depth(2, 1)) / 2"),
     ("attention(h, s, s, scale=1.0)", "attention(h, s, s)"),
     ("W_Q @ W_K.mT", "W_K @ W_Q.mT"),
     ("[[6, 5, 4, 3]]", "[[3, 4, 5, 6]]"),
