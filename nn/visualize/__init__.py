@@ -17,6 +17,7 @@ from .explorer import attention_explorer
 from .grid import attention_difference, attention_grid, attention_heads, head_scores
 from .layers import layer_map, logit_lens
 from .lines import attention_lines
+from .live import live
 from .masks import attention_mask
 from .matrices import attention_matrices
 from .matrix import attribution, matrix, positional_encoding
@@ -42,6 +43,7 @@ __all__ = [
     "head_scores",
     "layer_map",
     "learning_rate_schedule",
+    "live",
     "logit_lens",
     "loss_curve",
     "matrix",

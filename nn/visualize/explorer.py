@@ -71,12 +71,16 @@ class Explorer:
         style, script = (text_of(__package__, f"explorer.{ending}") for ending in ("css", "js"))
         return html_page(title, BODY.format(title=title), self.data, style=_head_colours() + style, script=script)
 
-    def _repr_html_(self) -> str:
+    @property
+    def height(self) -> int:
+        """In a notebook, in pixels."""
         rows = max(max(len(view["source"]), len(view["target"])) for view in self.data["views"])
-        height = min(max(400 + 26 * rows, 520), 900)
+        return min(max(400 + 26 * rows, 520), 900)
+
+    def _repr_html_(self) -> str:
         return (
             f'<iframe srcdoc="{escape(str(self))}" sandbox="allow-scripts" title="{clean(self.title)}" '
-            f'width="100%" height="{height}" style="border: 0"></iframe>'
+            f'width="100%" height="{self.height}" style="border: 0"></iframe>'
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
