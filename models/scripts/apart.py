@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import site
 import subprocess
@@ -32,6 +33,19 @@ FINISHED, EXITED_EARLY, OUT_OF_TIME, OUT_OF_MEMORY, KILLED = (
 
 _NO_MEMORY = ("MemoryError", "std::bad_alloc", "Cannot allocate memory", "Memory allocation still failed")
 """What Python, NumPy, C++, the system and OpenBLAS say last, where there is no more."""
+
+_LIMIT = """
+import os, resource, sys
+memory, seconds, *command = sys.argv[1:]
+for name, most in (("AS", int(memory)), ("CPU", int(seconds)), ("CORE", 0)):
+    if most >= 0:
+        try:
+            resource.setrlimit(getattr(resource, "RLIMIT_" + name), (most, most))
+        except (AttributeError, ValueError, OSError):
+            pass
+os.execvp(command[0], command)
+"""
+"""A limit that the system does not know, or that is lower already, is left as it is."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +81,8 @@ def run_apart(
 
     Args:
         command: the program and its arguments.
-        seconds: its time. A process that left the group of the program outlives this; on Linux it ends when it has
-            computed for as long on every core.
+        seconds: its time. A process that left the group of the program outlives this, and ends, but on Windows, when
+            it has computed for as long on every core.
         megabytes: its memory (address space, of which NumPy alone takes some 500). Held on Linux; macOS and Windows
             have no such limit, and there this is ignored.
         folder: where it runs, its home, and where its temporary files go.
@@ -79,8 +93,10 @@ def run_apart(
     Raises OSError if the program cannot be started.
     """
     started = time.monotonic()
+    if shutil.which(command[0]) is None:
+        raise FileNotFoundError(f"there is no program {command[0]}")
     process = subprocess.Popen(
-        command,
+        _limited(command, seconds, megabytes),
         cwd=folder,
         env=_variables(folder, environment or {}),
         stdin=subprocess.DEVNULL,
@@ -91,7 +107,6 @@ def run_apart(
     streams = [_Kept(stream, characters) for stream in (process.stdout, process.stderr) if stream]
     in_time = True
     try:
-        _limit(process.pid, seconds, megabytes)
         process.wait(seconds)
     except subprocess.TimeoutExpired:
         in_time = False
@@ -100,7 +115,7 @@ def run_apart(
     took = time.monotonic() - started
     out, errors = (stream.text() for stream in streams)
     code = process.returncode
-    if not in_time or -code == getattr(signal, "SIGXCPU", 0):
+    if not in_time:
         return Outcome(OUT_OF_TIME, None, out, errors, took)
     if code and any(words in errors[-1000:] for words in _NO_MEMORY):
         return Outcome(OUT_OF_MEMORY, max(code, 0) or None, out, errors, took)
@@ -120,16 +135,12 @@ def _variables(folder: Path, more: Mapping[str, str]) -> dict[str, str]:
     return {**ours, **homes, **packages, **one_thread, "PYTHONIOENCODING": "utf-8:backslashreplace", **more}
 
 
-def _limit(pid: int, seconds: float, megabytes: int | None) -> None:
-    """Limit a process that has just begun: its Python takes longer to start than this does."""
-    if sys.platform.startswith("linux"):
-        import resource  # which Windows lacks
-
-        with contextlib.suppress(ProcessLookupError):  # it has ended already
-            if megabytes is not None:
-                resource.prlimit(pid, resource.RLIMIT_AS, (megabytes << 20,) * 2)
-            resource.prlimit(pid, resource.RLIMIT_CPU, (int(seconds + 2) * (os.cpu_count() or 1),) * 2)
-            resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
+def _limited(command: list[str], seconds: float, megabytes: int | None) -> list[str]:
+    """A command that sets limits and then becomes this one, where the system has limits."""
+    if os.name != "posix":
+        return command
+    most = [str(-1 if megabytes is None else megabytes << 20), str(int(seconds + 2) * (os.cpu_count() or 1))]
+    return [sys.executable, "-I", "-S", "-c", _LIMIT, *most, *command]
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -10,31 +10,43 @@
         query, key = tt.random.randn(2, 16)
         agree(score(query, key), (query * key).sum() / 4, "score of a query and a key of 16 numbers")
 
-A lesson's exercises are in `exercises/<lesson>.py`, beside the lesson.
+A lesson's exercises are in `exercises/<lesson>.py`, beside the lesson. A check gets the answer as an `Answer`, which it
+calls, and draws all its numbers from `tt.random`: each time it is run they are others.
 """
 
 from __future__ import annotations
 
 import inspect
 import runpy
+import secrets
+import shlex
 import textwrap
-import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+import tinytensor as tt
 from tinytensor import Tensor
 
 from . import command_line
-
-SOME_ARE_WRONG = 1
-"""The exit code of a check that found an answer wrong or missing."""
+from .answers import Answer, Opaque, Raised, Stopped, Through, Wrong, run_here
 
 
-class Wrong(Exception):
-    """An answer is wrong; its text says how."""
+class Verdict(NamedTuple):
+    """What a check says of an answer.
+
+    Attributes:
+        right: True if it is right.
+        text: a line that says so, or names the mistake.
+        kind: "right"; "mistake", one that the check knows; "numbers", which differ; "error", an exception of the
+            answer's; "missing"; or "stopped": it did not come to its end.
+    """
+
+    right: bool
+    text: str
+    kind: str
 
 
 class Exercise:
@@ -45,18 +57,37 @@ class Exercise:
         self.name = check.__name__.removeprefix("check_")
         self.task = " ".join(inspect.getdoc(check).split())  # type: ignore[union-attr]
 
-    def verdict(self, answers: Mapping[str, Any], source: str = "") -> tuple[bool, str]:
-        """True if the answer with this exercise's name is right; and a line that says so, or names the mistake."""
-        answer = answers.get(self.name)
-        if answer is None:
-            return False, f"{self.name}: there is no function of this name{source and f' in {source}'}"
+    def verdict(
+        self, answers: Mapping[str, Any], source: str = "", through: Through | None = None, seed: int | None = None
+    ) -> Verdict:
+        """Check the answer with this exercise's name.
+
+        Args:
+            answers: the functions by name.
+            source: the file that they come from.
+            through: how they are run; default: here. Raises Stopped if that is a log that ends early.
+            seed: of the numbers that it is tried on; default: another one each time.
+        """
+        if not callable(answers.get(self.name)):
+            return Verdict(
+                False, f"{self.name}: there is no function of this name{source and f' in {source}'}", "missing"
+            )
+        state = tt.random.get_state()
+        tt.manual_seed(secrets.randbits(32) if seed is None else seed)
         try:
-            self.check(answer)
+            self.check(Answer(self.name, answers[self.name], through or run_here(source)))
         except Wrong as wrong:
-            return False, f"{self.name}: wrong. {wrong}"
-        except Exception as error:
-            return False, f"{self.name}: wrong. It raised {type(error).__name__}{_line_of(error, source)}: {error}"
-        return True, f"{self.name}: right"
+            return Verdict(False, f"{self.name}: wrong. {wrong}", "numbers" if wrong.bare else "mistake")
+        except Raised as error:
+            return Verdict(False, f"{self.name}: wrong. {error}", "error")
+        except Stopped:
+            raise
+        except Exception as error:  # of the check's own, which met what it did not foresee
+            text = f"{self.name}: wrong. What it gives cannot be checked ({type(error).__name__}: {error})"
+            return Verdict(False, text, "error")
+        finally:
+            tt.random.set_state(state)
+        return Verdict(True, f"{self.name}: right", "right")
 
 
 def exercise(hole: str, *hints: str) -> Callable[[Callable[[Any], None]], Exercise]:
@@ -64,31 +95,49 @@ def exercise(hole: str, *hints: str) -> Callable[[Callable[[Any], None]], Exerci
     return lambda check: Exercise(hole, hints, check)
 
 
-def agree(got: Any, expected: Any, what: str, tolerance: float = 1e-5) -> None:
+def agree(
+    got: Any, expected: Any, what: str, tolerance: float = 1e-5, mistakes: Mapping[str, Any] | None = None
+) -> None:
     """Raise Wrong, which says how they differ, unless an answer's result has the expected shape and numbers.
 
     Args:
         got, expected: Tensors, arrays, nested lists or numbers.
         what: the message's name for the result.
         tolerance: the allowed error of each number, relative to the largest one expected.
+        mistakes: results of mistakes that can be foreseen, each under the sentence that names it.
     """
     if got is None or got is ...:
         raise Wrong(f"{what} is {got}: " + ("the hole is still there" if got is ... else "is a `return` missing?"))
     try:
-        a, b = (x.numpy() if isinstance(x, Tensor) else np.asarray(x) for x in (got, expected))
-        a, b = a.astype(np.float64), b.astype(np.float64)
+        a, b = _numbers(got), _numbers(expected)
     except (TypeError, ValueError):
-        raise Wrong(f"{what} is a {type(got).__name__}; expected numbers, as a Tensor or an array") from None
+        kind = got.kind if isinstance(got, Opaque) else type(got).__name__
+        raise Wrong(f"{what} is a {kind}; expected numbers, as a Tensor or an array") from None
+    if _equal(a, b, tolerance):
+        return
+    for sentence, made in (mistakes or {}).items():
+        if _equal(a, _numbers(made), tolerance):
+            raise Wrong(f"{what}: {sentence}")
     if a.shape != b.shape:
         turned = "; it looks transposed" if a.shape == b.shape[::-1] else ""
         raise Wrong(f"{what} has shape {a.shape}; expected {b.shape}{turned}")
-    near = tolerance * max(1e-12, float(np.abs(b).max(initial=0, where=np.isfinite(b))))
-    apart = _apart(a, b, near)
-    if not apart.any():
-        return
-    place = tuple(int(i) for i in np.argwhere(apart)[0])
+    near = _near(b, tolerance)
+    place = tuple(int(i) for i in np.argwhere(_apart(a, b, near))[0])
     at = f" at {list(place)}" if place else ""
-    raise Wrong(f"{what} is {a[place]:.6g}{at}; expected {b[place]:.6g}{_how(a, b, near)}")
+    how = _how(a, b, near)
+    raise Wrong(f"{what} is {a[place]:.6g}{at}; expected {b[place]:.6g}{how}", bare=not how.startswith(";"))
+
+
+def _numbers(value: Any) -> Any:
+    return np.asarray(value.numpy() if isinstance(value, Tensor) else value).astype(np.float64)
+
+
+def _near(b: Any, tolerance: float) -> float:
+    return tolerance * max(1e-12, float(np.abs(b).max(initial=0, where=np.isfinite(b))))
+
+
+def _equal(a: Any, b: Any, tolerance: float) -> bool:
+    return a.shape == b.shape and not _apart(a, b, _near(b, tolerance)).any()
 
 
 def _apart(a: Any, b: Any, near: float) -> Any:
@@ -105,7 +154,12 @@ def _how(a: Any, b: Any, near: float) -> str:
         return "; it is not finite"
     finite = np.isfinite(a) & np.isfinite(b) & (b != 0)
     ratios = a[finite] / b[finite]
-    if a.size > 1 and ratios.size and np.abs(ratios - ratios[0]).max() < 1e-4 * abs(ratios[0]):
+    if (
+        a.size > 1
+        and ratios.size
+        and ratios[0]
+        and not _apart(a, ratios[0] * b, abs(ratios[0]) * max(near, 1e-12)).any()
+    ):
         return f"; every number is {ratios[0]:.4g} times what it should be"
     return f" ({int(_apart(a, b, near).sum())} of {a.size} numbers differ)" if a.size > 1 else ""
 
@@ -121,11 +175,10 @@ def read(path: Path) -> list[Exercise]:
     return [value for value in runpy.run_path(str(path)).values() if isinstance(value, Exercise)]
 
 
-def list_holes(name: str, exercises: list[Exercise]) -> int:
-    """Print a file with a hole for each exercise."""
-    lines = [
-        f'"""Exercises of {name}: fill the holes, then `python examples/lessons/{name}.py --check <this file>`."""'
-    ]
+def list_holes(name: str, exercises: list[Exercise], lesson: Path) -> int:
+    """Print a file with a hole for each exercise; `lesson` is the script that checks it."""
+    script = shlex.quote(lesson.as_posix())
+    lines = [f'"""Exercises of {name}: fill the holes, then `python {script} --check <this file>`."""']
     lines += ["", "import tinytensor as tt"]
     for each in exercises:
         task = textwrap.wrap(f'"""{each.task}"""', 112, initial_indent="    ", subsequent_indent="    ")
@@ -145,26 +198,3 @@ def give_hint(exercises: list[Exercise], name: str, number: str = "1", *more: st
         raise command_line.UsageError(f"--hint: {name} has hints 1 to {count}, got {' '.join((number, *more))}")
     print(f"hint {number} of {count}: {chosen.hints[int(number) - 1]}")
     return command_line.EXIT_OK
-
-
-def check_file(exercises: list[Exercise], path: Path) -> int:
-    """Print for each exercise whether the file's answer is right; the exit code says whether all are."""
-    try:
-        answers = runpy.run_path(str(path))
-    except OSError as error:
-        raise command_line.UsageError(f"--check: cannot read {path}: {error.strerror}") from None
-    except SyntaxError as error:
-        raise command_line.UsageError(f"--check: {path}, line {error.lineno}: {error.msg}") from None
-    except Exception as error:
-        where = _line_of(error, str(path))
-        raise command_line.UsageError(f"--check: {path} raised {type(error).__name__}{where}: {error}") from None
-    verdicts = [each.verdict(answers, str(path)) for each in exercises]
-    for each, (right, words) in zip(exercises, verdicts):
-        print(words if right else f"{words} (--hint {each.name} gives a hint)")
-    return command_line.EXIT_OK if all(right for right, _ in verdicts) else SOME_ARE_WRONG
-
-
-def _line_of(error: BaseException, source: str) -> str:
-    """The line of the answers' file that raised the error, or "" if unknown."""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if source and frame.filename == source]
-    return f" in line {lines[-1]}" if lines else ""

@@ -4,7 +4,7 @@
     lesson.number("variance of q·k at d_k = 512", scores.var(correction=0))
     lesson.show("variance", visualize.curves({"variance": (sizes, variances)}))
 
-As a script it also takes `--exercises`, `--hint NAME` and `--check mine.py` (see `exercises.py`).
+As a script it also takes `--exercises`, `--hint NAME` and `--check mine.py` (see `exercises.py` and `judging.py`).
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+import tinytensor
 from tinytensor import nn
 from tinytensor.machine.files import atomic_write
 
-from . import command_line, exercises
+from . import command_line, exercises, judging
 
 
 class Lesson:
@@ -44,7 +45,9 @@ class Lesson:
         self.folder = Path("runs") / "lessons" / name
         script = Path(sys.argv[0])
         self.is_script = script.stem == name
-        places = [script.parent] if self.is_script else [Path(), Path("examples") / "lessons"]
+        around = [Path.cwd(), *Path.cwd().parents, Path(tinytensor.__file__).parents[1]]  # a notebook lies anywhere
+        anywhere = [place for folder in around for place in (folder, folder / "examples" / "lessons")]
+        places = [script.parent] if self.is_script else anywhere
         self._exercises = [place / "exercises" / f"{name}.py" for place in places]
         if self.is_script:
             command_line.take_any_text()
@@ -104,20 +107,24 @@ class Lesson:
             print(each.verdict(answers)[1])
 
     def _all_exercises(self) -> list[exercises.Exercise]:
+        return exercises.read(self._exercise_file())
+
+    def _exercise_file(self) -> Path:
         for path in self._exercises:
             if path.exists():
-                return exercises.read(path)
-        raise FileNotFoundError(f"the exercises of {self.name} are not in {self._exercises[0].parent}")
+                return path
+        places = f"not in {self._exercises[0].parent}, and in no examples/lessons/exercises that is found from there"
+        raise FileNotFoundError(f"the exercises of {self.name} are {places}: start within a copy of the repository")
 
     def _follow(self, arguments: argparse.Namespace) -> None:
         if arguments.out is not None:
             self.folder = arguments.out
         if arguments.exercises:
-            command_line.run(lambda: exercises.list_holes(self.name, self._all_exercises()))
+            command_line.run(lambda: exercises.list_holes(self.name, self._all_exercises(), Path(sys.argv[0])))
         if arguments.hint is not None:
             command_line.run(lambda: exercises.give_hint(self._all_exercises(), *arguments.hint))
         if arguments.check is not None:
-            command_line.run(lambda: exercises.check_file(self._all_exercises(), arguments.check))
+            command_line.run(lambda: judging.check_file(self._exercise_file(), arguments.check))
 
     def _report(self) -> None:
         if self.is_script:

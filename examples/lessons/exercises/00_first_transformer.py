@@ -16,11 +16,32 @@ from tinytensor.nn import functional as F
 def check_next_letter_loss(next_letter_loss):
     """The mean cross-entropy of logits (batch, position, letter) and targets (batch, position), of all positions but
     those whose target is `pad`."""
-    logits = tt.random.randn(2, 3, 5)
-    target = tt.tensor([[1, 2, 0], [3, 0, 0]])
-    rows = F.log_softmax(logits, dim=-1)
-    expected = -(rows[0, 0, 1] + rows[0, 1, 2] + rows[1, 0, 3]) / 3
-    agree(next_letter_loss(logits, target, 0), expected, "the loss of 2 words with 3 letters that count")
+    for batch, length, letters, pad in ((2, 3, 5, 0), (3, 4, 6, 2)):
+        logits = 2 * tt.random.randn(batch, length, letters)
+        target = (pad + 1 + tt.random.integers(0, letters - 1, (batch, length))) % letters
+        target[0, 0], target[0, 1:] = int(pad == 0), pad
+        target[1, -1] = pad
+
+        def picked(x):
+            return (x * tt.one_hot(target, letters)).sum(axis=-1)
+
+        log_p, counts = picked(F.log_softmax(logits, dim=-1)), target != pad
+        by_word = -(log_p * counts).sum(axis=1) / counts.sum(axis=1)
+        total, count = -(log_p * counts).sum(), counts.sum()
+        twice = picked(F.log_softmax(F.softmax(logits, dim=-1), dim=-1))
+        mistakes = {
+            "positions whose target is `pad` count, too; leave them out": -log_p.mean(),
+            "it is the sum; divide by how many positions count": total,
+            "it is divided by all positions; divide by those that count": total / target.size,
+            "it is the mean of each word's mean; every letter counts alike": by_word.mean(),
+            "the sign is turned round: a loss is −log p": -total / count,
+            "log_softmax is missing: a logit is no log p yet": -(picked(logits) * counts).sum() / count,
+            "softmax is taken twice: `F.cross_entropy` takes logits": -(twice * counts).sum() / count,
+            "it leaves out the targets that are 0; padding is `pad`": -(log_p * (target != 0)).sum()
+            / (target != 0).sum(),
+        }
+        what = f"the loss of {batch} words of up to {length} letters with pad = {pad}"
+        agree(next_letter_loss(logits, target, pad), total / count, what, mistakes=mistakes)
 
 
 @exercise(
@@ -30,19 +51,37 @@ def check_next_letter_loss(next_letter_loss):
 )
 def check_train_step(train_step):
     """One step of training: `loss_of(model)` gives the loss; change the weights, and return the loss as a number."""
-    model = nn.Linear(2, 1, bias=False)
-    optimizer = nn.optim.SGD(model.parameters(), lr=0.5)
+    for many, size in ((4, 2), (3, 5)):
+        x, y = tt.random.randn(many, size), tt.random.randn(many, 1)
+        model = nn.Linear(size, 1, bias=False)
+        optimizer = nn.optim.SGD(model.parameters(), lr=0.05)
 
-    def loss_of(model):
-        return (model(tt.tensor([[1.0, 2.0]])) ** 2).sum()
+        def loss_of(model):
+            return ((model(x) - y) ** 2).sum()
 
-    weights, given = [model.weight.detach().numpy().copy()], []
-    for _ in range(2):
-        given.append(train_step(model, optimizer, loss_of))
-        weights.append(model.weight.detach().numpy().copy())
-    out = [float((w @ [1.0, 2.0])[0]) for w in weights]
-    agree(given[0], out[0] ** 2, "the loss of the first step")
-    expect(not np.array_equal(weights[0], weights[1]), "the weights are the same after the step")
-    for number, when in ((0, "first"), (1, "second")):
-        expected = weights[number] - 0.5 * 2 * out[number] * np.array([[1.0, 2.0]])
-        agree(weights[number + 1], expected, f"the weight after the {when} step")
+        def loss_and_gradient(weight):
+            apart = x.numpy() @ weight.T - y.numpy()
+            return (apart**2).sum(), 2 * apart.T @ x.numpy()
+
+        before, earlier = model.weight.detach().numpy().copy(), 0.0
+        for when in ("first", "second"):
+            given = train_step(model, optimizer, loss_of)
+            after = train_step.seen(lambda: model.weight)
+            loss, gradient = loss_and_gradient(before)
+            later = loss_and_gradient(before - 0.05 * gradient)
+            late = {"it is the loss after the step; return the one that the gradient was of": later[0]}
+            agree(given, loss, f"the loss of the {when} step", mistakes=late)
+            after = after.numpy()
+            still = "the weights are the same afterwards: is `backward` or `step` missing, or `zero_grad` between them?"
+            expect(not np.array_equal(before, after), f"the {when} step: {still}")
+            mistakes = {
+                "the gradient of the step before is still in it: `zero_grad` comes before `backward`": before
+                - 0.05 * (gradient + earlier),
+                "it goes uphill: the loss grows": before + 0.05 * gradient,
+                "it goes twice as far: `backward` twice adds the gradient twice": before - 0.1 * gradient,
+                "it makes two steps": before - 0.05 * (gradient + later[1]),
+                "it makes two steps with one gradient": before - 0.1 * gradient,
+                "it steps with the gradient of the step before: `step` comes after `backward`": before - 0.05 * earlier,
+            }
+            agree(after, before - 0.05 * gradient, f"the weight after the {when} step", mistakes=mistakes)
+            before, earlier = after, gradient

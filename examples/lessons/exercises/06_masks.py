@@ -15,16 +15,39 @@ from tinytensor.nn import functional as F
 def check_causal_weights(causal_weights):
     """The attention weights of scores (target, source) where no query sees a key that comes after it: softmax over the
     keys, the future hidden. Do it without `F.causal_mask`."""
-    scores = tt.random.randn(4, 4)
-    weights = causal_weights(scores)
-    expected = F.softmax(scores.masked_fill(F.causal_mask(4), -math.inf), dim=-1)
-    if getattr(weights, "shape", None) == expected.shape:
-        total = float(weights[0].sum())
-        expect(abs(total - 1) < 1e-5, f"the weights of the first query add up to {total:.3g}; expected 1: hide before")
-        leaked = float(abs(weights * F.causal_mask(4)).max())
-        expect(leaked == 0, f"a weight on the future is {leaked:.3g}; expected 0")
-        expect(float(weights[0, 0]) > 0, "the first query sees nothing; it may see itself")
-    agree(weights, expected, "the weights of 4 x 4 scores")
+    for n in (3, 6):
+        scores = tt.random.randn(n, n)
+        future = F.causal_mask(n)
+
+        def weights(hidden, dim=-1):
+            return F.softmax(scores.masked_fill(hidden, -math.inf), dim=dim)
+
+        blind = tt.triu(tt.ones((n, n), dtype=tt.bool))
+        with_nan = weights(blind)
+        with_nan[0] = math.nan
+        itself = "a query may see itself, and does not: the future begins one place after it, k=1"
+        mistakes = {
+            itself: weights(blind),
+            f"{itself}; nothing is left for the first query": with_nan,
+            "the future is hidden after softmax, so rows no longer add up to 1: hide it before": F.softmax(
+                scores, dim=-1
+            )
+            * ~future,
+            "softmax is over the queries; each row has to add up to 1": weights(future, dim=0),
+            "it hides the past, and shows the future": weights(future.mT),
+            "nothing is hidden": F.softmax(scores, dim=-1),
+            "a score of 0 does not hide: e⁰ = 1 is a weight; the score of the future is −∞": F.softmax(
+                scores * ~future, dim=-1
+            ),
+            "the future begins one place too late: the next key is seen": weights(tt.triu(future, k=2)),
+            "these are the scores; softmax is missing": scores.masked_fill(future, -math.inf),
+            "softmax is over all of the matrix; each row has to add up to 1": F.softmax(
+                scores.masked_fill(future, -math.inf).reshape(-1), dim=0
+            ).reshape(n, n),
+        }
+        watched = causal_weights.watched(scores)
+        agree(watched.result, weights(future), f"the weights of {n} x {n} scores", mistakes=mistakes)
+        expect("causal_mask" not in watched.called, "do it without `F.causal_mask`")
 
 
 @exercise(
@@ -35,8 +58,28 @@ def check_causal_weights(causal_weights):
 def check_shifted(shifted):
     """What a decoder reads and what it says, two Tensors, for the ids of an answer, given the ids of the marks `begin`
     and `end`: at each position it has read all that comes before what it says."""
-    ids = tt.asarray([7, 8, 9])
-    both = shifted(ids, 1, 2)
-    expect(isinstance(both, (tuple, list)) and len(both) == 2, "expected two Tensors: what is read, what is said")
-    agree(both[0], [1, 7, 8, 9], "what is read, of 7 8 9 with marks 1 and 2,")
-    agree(both[1], [7, 8, 9, 2], "what is said, of 7 8 9 with marks 1 and 2,")
+    for length in (3, 5):
+        begin, end, *ids = (int(i) for i in 1 + tt.random.permutation(20)[: length + 2])
+        both = shifted(tt.asarray(ids), begin, end)
+        pair = isinstance(both, (tuple, list)) and len(both) == 2
+        expect(pair, "expected two Tensors: what is read, what is said")
+        told = f"of {' '.join(map(str, ids))} with marks {begin} and {end},"
+        read, said = [begin, *ids], [*ids, end]
+        mistakes = {
+            "it is what is said; what is read comes first": said,
+            "`begin` is missing": ids,
+            "it ends with `end`: at the end there is nothing left to read it for": [*read, end],
+            "the last id is missing: it is read before `end` is said": read[:-1],
+            "it begins with `end`": [end, *ids],
+            "`begin` is at its end": [*ids, begin],
+        }
+        agree(both[0], read, f"what is read, {told}", mistakes=mistakes)
+        mistakes = {
+            "it is what is read": read,
+            "`end` is missing: when does the answer stop?": ids,
+            "it begins with `begin`, which nobody has to say": [*read, end],
+            "the first id is missing": said[1:],
+            "it ends with `begin`": [*ids, begin],
+            "`end` is at its beginning": [end, *ids],
+        }
+        agree(both[1], said, f"what is said, {told}", mistakes=mistakes)

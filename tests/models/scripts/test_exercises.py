@@ -6,7 +6,8 @@ import pytest
 import tinytensor as tt
 from tinytensor import nn
 from tinytensor.models.scripts.command_line import UsageError
-from tinytensor.models.scripts.exercises import Wrong, agree, check_file, exercise, expect, give_hint, read
+from tinytensor.models.scripts.exercises import Wrong, agree, exercise, expect, give_hint, read
+from tinytensor.models.scripts.judging import check_file
 from tinytensor.models.scripts.lesson import Lesson, Shown
 from tinytensor.nn import visualize
 
@@ -58,7 +59,7 @@ def two(tmp_path):
     path = tmp_path / "exercises" / "99_two.py"
     path.parent.mkdir()
     path.write_text(EXERCISES)
-    return read(path)
+    return path
 
 
 @pytest.mark.parametrize(
@@ -105,13 +106,13 @@ def test_a_file_that_does_not_run_is_a_mistake_of_one_line(two, tmp_path, conten
 
 
 def test_hints_come_one_at_a_time_and_mistakes_say_what_there_is(two, capsys):
-    assert give_hint(two, "double") == give_hint(two, "double", "2") == 0
+    assert give_hint(read(two), "double") == give_hint(read(two), "double", "2") == 0
     assert capsys.readouterr().out == "hint 1 of 2: Add it to itself.\nhint 2 of 2: Or multiply.\n"
     with pytest.raises(UsageError, match="there are double, half"):
-        give_hint(two, "triple")
+        give_hint(read(two), "triple")
     for number in ("0", "3", "two"):
         with pytest.raises(UsageError, match="hints 1 to 2"):
-            give_hint(two, "half", number)
+            give_hint(read(two), "half", number)
 
 
 def test_expect_and_a_name_of_the_check():
