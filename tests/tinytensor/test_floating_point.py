@@ -158,7 +158,9 @@ def test_an_op_of_ones_own_may_count_axes_from_the_end(axis, order):
         return xp.sum(x, axis=axis, keepdims=True)
 
     values = np.asarray(np.arange(60.0).reshape(3, 4, 5), order=order)
-    assert summed(values).numpy().tolist() == values.sum(axis=axis, keepdims=True).tolist()
+    found = summed(values).numpy()
+    tt.ops.pop("summed")
+    assert found.tolist() == values.sum(axis=axis, keepdims=True).tolist()
 
 
 @pytest.mark.parametrize("axis", [0, 1])
