@@ -169,6 +169,9 @@ def test_points_are_of_exercises(homework):
         grading.points_of(Path("exercises/hw1.py"))
     Path("exercises/hw1.py").write_text(text.replace('{"scores": 2, "weights": 3}', '{"scores": 0.5}'))
     assert grading.points_of(Path("exercises/hw1.py")) == {"scores": 0.5, "weights": 1}
+    Path("exercises/hw1.py").write_text(text.replace('{"scores": 2, "weights": 3}', '{"scores": "2"}'))
+    with pytest.raises(UsageError, match="scores has '2'; expected a number from 0"):
+        grading.points_of(Path("exercises/hw1.py"))
 
 
 def test_new_writes_a_homework_that_runs_and_replaces_none(homework, capsys):

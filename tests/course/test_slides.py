@@ -28,6 +28,7 @@ print("a < b")
 
 # %%
 lesson.number("how much, <exactly>", 1.5)
+lesson.number("many", n, ",.0f")
 lesson.show("curve", picture)
 lesson.show("film.html", film)
 """
@@ -38,7 +39,9 @@ def of_run(folder):
     folder.mkdir(parents=True)
     (folder / "curve.svg").write_text(PICTURE)
     pictures = {"curve": "curve.svg", "film.html": "film.html"}
-    (folder / "lesson.json").write_text(json.dumps({"pictures": pictures, "numbers": {"how much, <exactly>": 1.5}}))
+    (folder / "lesson.json").write_text(
+        json.dumps({"pictures": pictures, "numbers": {"how much, <exactly>": 1.5, "many": 1234567.0}})
+    )
 
 
 def test_a_page_of_words_begins_a_slide_and_has_the_code_behind_it(tmp_path):
@@ -52,6 +55,7 @@ def test_a_page_of_words_begins_a_slide_and_has_the_code_behind_it(tmp_path):
     assert "print(&quot;a &lt; b&quot;)" in first
     assert "<table>" in second
     assert "how much, &lt;exactly&gt;: <b>1.5</b>" in second
+    assert "many: <b>1,234,567</b>" in second
     assert '<img alt="A curve &amp; more" src="data:image/svg+xml;base64,' in second
     assert "film.html is a page of its own" in second
 

@@ -111,6 +111,9 @@ def points_of(checks: Path) -> dict[str, float]:
         raise command_line.UsageError(
             f"grade: POINTS in {checks} names {', '.join(unknown)}; there are {', '.join(names)}"
         )
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+            raise command_line.UsageError(f"grade: POINTS in {checks}: {name} has {value!r}; expected a number from 0")
     return {name: given.get(name, 1) for name in names}
 
 

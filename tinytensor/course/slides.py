@@ -84,10 +84,14 @@ def slides(text: str, folder: Path, found: dict[str, Any]) -> list[str]:
             ]
             numbers = [what for what in NUMBER.findall(cell.source) if what in found["numbers"]]
             code = f"<pre><code>{escape(cell.source)}</code></pre>"
-            told = "".join(f"<li>{escape(what)}: <b>{found['numbers'][what]:.4g}</b></li>" for what in numbers)
+            told = "".join(f"<li>{escape(what)}: <b>{_short(found['numbers'][what])}</b></li>" for what in numbers)
             part = f"<div>{code}{told and f'<ul>{told}</ul>'}</div>" + "".join(map(_picture, shown))
             pages[-1:] = [pages[-1] + part if pages else part]
     return pages
+
+
+def _short(number: float) -> str:
+    return f"{number:,.0f}" if float(number).is_integer() else f"{number:.4g}"
 
 
 def _picture(path: Path) -> str:
