@@ -36,6 +36,7 @@ SMALLER = {  # the sizes that a script gets, in place of its own or of those tha
     "benchmarks/classify_step.py": "--sizes 12 --batch 4 --rounds 1 --anyway",
     "benchmarks/data_parallel.py": "--workloads copy --parts bytes --rounds 1 --anyway",
     "benchmarks/decoding.py": "--sentences 2 --batch 2 --rounds 1 --anyway",
+    "benchmarks/exercises.py": "--only 06 --seeds 1",
     "benchmarks/families.py": "--parts refused --rounds 1",
     "benchmarks/first_compile.py": "--works decoding",
     "benchmarks/first_step.py": "--workloads copy --rounds 1 --anyway",

@@ -182,6 +182,36 @@ def test_the_snippets_of_your_own_op_are_files_for_the_command(tmp_path, capsys)
         assert "\n1 op, " in capsys.readouterr().out
 
 
+def test_the_files_of_your_own_exercise_make_an_assignment(tmp_path):
+    for text in snippets("docs/your-own-exercise.md"):
+        path = tmp_path / re.match(r"# (\S+)\n", text)[1]
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    script, answers = tmp_path / "softmax.py", tmp_path / "mine.py"
+
+    def run(*arguments):
+        done = processes.run([sys.executable, "-W", "error", script, *arguments], cwd=tmp_path, text=True)
+        assert done.stderr == ""
+        return done.stdout
+
+    assert f"`python {script.as_posix()} --check <this file>`" in run("--exercises")
+    assert run("--hint", "softmax", "2").startswith("hint 2 of 2: ")
+    powers = "import numpy as np\nimport tinytensor as tt\ndef softmax(x):\n    y = tt.exp(x - x.max())\n    return "
+    for result, told in (
+        ("...", "wrong. The hole is still there: "),
+        ("y", "wrong. the softmax of 3 rows"),
+        ("y / y.sum(axis=0)", "wrong. the softmax of 3 rows: each column adds up to 1; each row has to"),
+        ("tt.nn.functional.softmax(x, dim=1)", "wrong. do it without `F.softmax`"),
+        (
+            "tt.exp(x) / tt.exp(x).sum(axis=1, keepdims=True)",
+            "wrong. the softmax of 1000 and 0: exp(1000) is ",
+        ),
+        ("y / y.sum(axis=1, keepdims=True)", "right"),
+    ):
+        answers.write_text(powers + result + "\n", encoding="utf-8")
+        assert run("--check", answers).startswith(f"softmax: {told}")
+
+
 def test_your_own_op_tells_of_every_line_of_a_card():
     from tinytensor.testing.report_card import LINES
 

@@ -24,6 +24,7 @@ NAVIGATION = {
         "your-own-op",
         "your-own-module",
         "your-own-text",
+        "your-own-exercise",
         "training-loop",
         "optimisers",
         "gpu",

@@ -70,7 +70,7 @@ class Watched:
         result: what it gave.
         ops: name and shape of the result of each op that it computed, in order.
         depth: the longest path of these ops.
-        called: names of these ops, and of functions of tinytensor and NumPy that the lines of its file called.
+        called: names of these ops, and of all functions of tinytensor and NumPy that ran meanwhile.
         steps: how many lines of its file ran, each as often as it did: more for larger inputs if it has a loop.
         changed: True if it changed an argument.
     """
@@ -171,8 +171,7 @@ def _watch(function: Callable[..., Any], arguments: list[Any]) -> tuple[Any, ...
     def call(frame: Any, event: str, argument: Any) -> Any:
         if frame.f_code.co_filename == source:
             return line(frame, "line", argument)
-        package = frame.f_globals.get("__name__", "").partition(".")[0]
-        if package in ("tinytensor", "numpy") and frame.f_back and frame.f_back.f_code.co_filename == source:
+        if frame.f_globals.get("__name__", "").partition(".")[0] in ("tinytensor", "numpy"):
             called.add(frame.f_code.co_name)
         return None
 

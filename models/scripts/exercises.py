@@ -112,7 +112,7 @@ def agree(
         a, b = _numbers(got), _numbers(expected)
     except (TypeError, ValueError):
         kind = got.kind if isinstance(got, Opaque) else type(got).__name__
-        raise Wrong(f"{what} is a {kind}; expected numbers, as a Tensor or an array") from None
+        raise Wrong(f"{what} is a {kind}; expected real numbers, as a Tensor or an array") from None
     if _equal(a, b, tolerance):
         return
     for sentence, made in (mistakes or {}).items():
@@ -125,11 +125,19 @@ def agree(
     place = tuple(int(i) for i in np.argwhere(_apart(a, b, near))[0])
     at = f" at {list(place)}" if place else ""
     how = _how(a, b, near)
-    raise Wrong(f"{what} is {a[place]:.6g}{at}; expected {b[place]:.6g}{how}", bare=not how.startswith(";"))
+    mine, ours = (bool(x[place]) if _are_booleans(expected) else f"{x[place]:.6g}" for x in (a, b))
+    raise Wrong(f"{what} is {mine}{at}; expected {ours}{how}", bare=not how.startswith(";"))
+
+
+def _are_booleans(value: Any) -> bool:
+    return np.asarray(value.numpy() if isinstance(value, Tensor) else value).dtype == bool
 
 
 def _numbers(value: Any) -> Any:
-    return np.asarray(value.numpy() if isinstance(value, Tensor) else value).astype(np.float64)
+    array = np.asarray(value.numpy() if isinstance(value, Tensor) else value)
+    if np.iscomplexobj(array):
+        raise TypeError("complex numbers")
+    return array.astype(np.float64)
 
 
 def _near(b: Any, tolerance: float) -> float:

@@ -3,7 +3,7 @@
 import numpy as np
 
 import tinytensor as tt
-from tinytensor.models.scripts.exercises import agree, exercise, expect
+from tinytensor.models.scripts.exercises import agree, exercise
 
 
 @exercise(
@@ -79,5 +79,4 @@ def check_bert_input(bert_input):
         }
         dice[(dice == 0.8) & ~chosen] = 0.5
         given = bert_input(ids, chosen, dice, other, mask)
-        expect(np.shape(given) == shape, f"the result has shape {np.shape(given)}; expected {shape}")
         agree(given, becomes(mask, other, ids), f"what BERT reads of words in shape {shape}", mistakes=mistakes)

@@ -68,7 +68,7 @@ def check_comes_back(comes_back):
             shares = inside.patched(model, clean, corrupted, score)
             back = inside.patched(model, corrupted, clean, score)  # of the way from the clean run
             places = [(2, last), (1, 0), (0, 1), (1, last), (0, 2)]
-            given = [float(comes_back(model, clean, corrupted, *place, score)) for place in places]
+            given = [comes_back(model, clean, corrupted, *place, score) for place in places]
         right = [shares[place] for place in places]
         way = best - worst
         mistakes = {

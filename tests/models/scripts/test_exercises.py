@@ -17,7 +17,8 @@ from tinytensor.nn import visualize
     [
         (None, 1.0, "is None: is a `return` missing?"),
         (..., 1.0, "the hole is still there"),
-        ("text", 1.0, "is a str; expected numbers"),
+        ("text", 1.0, "is a str; expected real numbers"),
+        (np.array([1j]), [1.0], "is a ndarray; expected real numbers"),
         ([[1.0, 2.0, 3.0]], [[1.0], [2.0], [3.0]], r"has shape \(1, 3\); expected \(3, 1\); it looks transposed"),
         ([1.0, 2.0], [1.0], r"has shape \(2,\); expected \(1,\)$"),
         ([[1.0, 2.0], [3.0, 4.0]], [[1.0, 3.0], [2.0, 4.0]], r"is 2 at \[0, 1\]; expected 3; it looks transposed"),
@@ -25,6 +26,7 @@ from tinytensor.nn import visualize
         ([1.0, np.nan], [1.0, 2.0], r"is nan at \[1\]; expected 2; it is not finite"),
         ([1.0, 2.0, 5.0], [1.0, 3.0, 4.0], r"is 2 at \[1\]; expected 3 \(2 of 3 numbers differ\)"),
         (2.0, 1.0, r"^what is 2; expected 1$"),
+        ([[1, 1]], [[True, False]], r"^what is True at \[0, 1\]; expected False \(1 of 2 numbers differ\)$"),
     ],
 )
 def test_agree_says_how_an_answer_is_wrong(got, expected, words):
