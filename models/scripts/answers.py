@@ -2,9 +2,9 @@
 
 A check runs twice. In a process of its own, in which the answer is, it runs to call it, and each result goes into a log
 as plain data. Here it runs again with the same seed, and every call of the answer gives what the log has. So code of
-the answer cannot reach what compares: it may replace `agree` or functions of tinytensor there, and changes only its own
-results. This does not stop an answer that looks for the expected result instead of computing it, in the text of the
-check or in the frames that call it.
+the answer cannot reach what compares: it may replace `agree` or functions of tinytensor there, and changes only what
+the log has. This does not stop an answer that looks for the expected result instead of computing it, in the text of the
+check or in the frames that call it, nor one that replaces what watches how it computes.
 """
 
 from __future__ import annotations

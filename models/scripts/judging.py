@@ -29,6 +29,8 @@ from .exercises import Exercise, Verdict, read
 SOME_ARE_WRONG = 1
 """The exit code of a check that found an answer wrong or missing."""
 
+REPLACED = " cannot be checked: does the file replace what checks it?"
+
 LARGEST_LOG = 1 << 26
 """The most bytes of results that a check reads."""
 
@@ -38,7 +40,7 @@ class Unreadable(Exception):
 
 
 def judge(
-    path: Path, answers: Path, *, seconds: float = 30.0, megabytes: int = 4096, seed: int | None = None
+    path: Path, answers: Path, *, seconds: float = 20.0, megabytes: int = 4096, seed: int | None = None
 ) -> tuple[list[Verdict], str]:
     """A verdict on each exercise of a file, in order, and what the file of answers printed.
 
@@ -107,7 +109,7 @@ def _replayed(
         try:
             verdicts.append(each.verdict(answer, source, replay(mine), seed))
         except Stopped:
-            why = why if end is None else ": its check did not run as it should; does the file replace what checks it?"
+            why = why if end is None else REPLACED
             verdicts.append(Verdict(False, f"{each.name}: wrong. It{why}", "stopped"))
         if end is None:
             return
@@ -115,6 +117,8 @@ def _replayed(
 
 def _why(outcome: apart.Outcome, where: str, seconds: float, megabytes: int) -> str:
     """What to say of a process that did not come to its end."""
+    if outcome.ended == apart.FINISHED and outcome.code == 1:  # of Python, at an error that nobody caught
+        return REPLACED
     return {
         apart.OUT_OF_TIME: f" had not come to an end after {seconds:g} seconds{where}: does a loop never end?",
         apart.OUT_OF_MEMORY: f" takes more memory than {megabytes} MB",
@@ -132,7 +136,7 @@ def _answer() -> None:
             log.flush()
 
         faulthandler.dump_traceback_later(max(0.1, 0.8 * (float(end) - time.time())), file=where)
-        exercises = read(Path(path))[int(first) :]
+        exercises, verdict = read(Path(path))[int(first) :], Exercise.verdict  # before anybody replaces it
         sys.path.insert(0, str(Path(source).parent))
         try:
             answers = runpy.run_path(source)
@@ -144,7 +148,7 @@ def _answer() -> None:
         else:
             tell(["begun"])
             for each in exercises:
-                if each.verdict(answers, source, run_here(source, tell), int(seed)).kind == "missing":
+                if verdict(each, answers, source, run_here(source, tell), int(seed)).kind == "missing":
                     tell(["missing"])
                 tell(["end"])
 

@@ -43,6 +43,8 @@ CHEATS = {
     "numpy": "import numpy as np\nnp.argwhere = lambda a: []\n",
     "check of the caller": "import sys\nfor frame in sys._current_frames().values():\n"
     "    for each in frame.f_back.f_locals.get('exercises', []):\n        each.check = lambda answer: None\n",
+    "reading": "from tinytensor.models.scripts import answers\nanswers._unpacked = lambda entry: None\n",
+    "raising": "from tinytensor.models.scripts import answers\nanswers._unpack = answers._pack = lambda e: 1 / 0\n",
     "log": "log = open('log', 'a')\nlog.write('[\"begun\"]\\n[\"end\"]\\n[\"end\"]\\n')\nlog.close()\n",
     "done": "import sys\nsys.argv[1:] = []\n",
 }
@@ -75,6 +77,10 @@ def test_what_an_answer_replaces_does_not_make_it_right(cheat, two):
         ("raise SystemExit(0)", "double: wrong. It raised SystemExit in line 2: 0"),
         ("raise KeyboardInterrupt", "double: wrong. It raised KeyboardInterrupt in line 2: "),
         ("import os; os._exit(0)", "double: wrong. It ended the program: leave `exit`, `quit` and `os._exit` out"),
+        (
+            "import json; json.dumps = None",
+            "double: wrong. It cannot be checked: does the file replace what checks it?",
+        ),
         ("import os; os.kill(os.getpid(), 9)", "double: wrong. It was ended by the system: "),
         (
             "while True: pass",
@@ -104,6 +110,7 @@ def test_an_answer_may_not_take_all_memory(two):
     [
         ("raise SystemExit(0)", "mine.py raised SystemExit in line 1: 0"),
         ("import os\nos._exit(0)", "mine.py ended the program"),
+        ("import json\njson.dumps = None", "mine.py cannot be checked: does the file replace what checks it"),
         ("\nwhile True: pass", "mine.py had not come to an end after 3 seconds in line 2"),
     ],
 )
