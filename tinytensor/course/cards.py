@@ -42,7 +42,11 @@ def card(
         reads = rule.__code__.co_varnames[2 : rule.__code__.co_argcount]
         unknown = [read for read in reads if read not in known]
         expect(not unknown, f"the rule of {name} names {', '.join(unknown)}; there are {', '.join(known)}")
-        gradient = rule(np, np.ones_like(out), *(known[read] for read in reads))
+        try:
+            gradient = rule(np, np.ones_like(out), *(known[read] for read in reads))
+        except Exception as error:
+            shapes = ", ".join(f"{each} has shape {np.shape(known[each])}" for each in (*op.inputs, "out"))
+            raise Wrong(f"the rule of {name} fails: {error}. g has the shape of out; {shapes}") from None
         expect(gradient is not ..., f"the rule of {name}: the hole is still there")
     left_out = {**LEFT_OUT, **dict.fromkeys(skip, "")}
     failed = report(declared(op), samples=samples, skip=left_out, reference=reference, **parameters).failed

@@ -3,7 +3,7 @@
 from step01_op import Op
 
 from tinytensor.course.cards import numbers
-from tinytensor.models.scripts.exercises import agree, expect
+from tinytensor.models.scripts.exercises import Wrong, agree, expect
 
 SCALED = Op(
     lambda xp, x, y, *, k: k * x * y, {"x": lambda xp, g, x, out: g * out / x, "y": lambda xp, g, x, k: g * k * x}
@@ -33,14 +33,20 @@ def check_gradients(gradients):
     """One pair for each parent that wants a gradient."""
     Value, apply = gradients.__globals__["Value"], gradients.__globals__["apply"]
     x, y, g = Value(numbers(2, 3), wants=True), Value(numbers(2, 3) + 5, wants=True), numbers(2, 3)
-    expect(gradients(x, g) is not ..., "the hole is still there")
-    expect(list(gradients(x, g)) == [], "a leaf has no parents, so expected is an empty list")
+    try:
+        expect(gradients(x, g) is not ..., "the hole is still there")
+        expect(list(gradients(x, g)) == [], "a leaf has no parents, so expected is an empty list")
+    except AttributeError:
+        raise Wrong("it fails for a leaf, whose op is None; expected is an empty list") from None
     for left, right, wanted in ((x, y, [x, y]), (x, Value(y.data), [x]), (Value(x.data), y, [y]), (x, x, [x, x])):
         pairs = list(gradients(apply(SCALED, left, right, k=3.0), g))
         case = f"for {'a Value twice' if left is right else f'parents that want {left.wants} and {right.wants}'}"
-        expect(len(pairs) == len(wanted), f"{case}: {len(pairs)} pairs; expected {len(wanted)}")
+        expect(len(pairs) == len(wanted), f"{case}: {len(pairs)} pairs; expected one for each that wants it")
         for (parent, gradient), expected in zip(pairs, wanted):
             expect(parent is expected, f"{case}: a pair has another parent than expected; keep their order")
             other = right if parent is left else left
-            turned = {"the arrays of the inputs come in another order than the inputs": g * 3 * parent.data}
+            turned = {
+                "the arrays of the inputs come in another order than the inputs": g * 3 * parent.data,
+                "the rule gets as `out` what is not the value's data": g * g / parent.data,
+            }
             agree(gradient, g * 3 * other.data, f"{case}: a gradient", mistakes=turned)

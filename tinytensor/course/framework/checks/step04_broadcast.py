@@ -13,6 +13,9 @@ def check_unbroadcast(unbroadcast):
     for before, after in shapes:
         g = numbers(*before)
         got, case = unbroadcast(g, after), f"{before} to {after}"
+        expect(got is not ..., "the hole is still there")
+        kept = "axes in front go, and axes of length 1 stay"
+        expect(np.shape(got) == after, f"un-broadcasting {case} gives the shape {np.shape(got)}: {kept}")
         extra = len(before) - len(after)
         axes = tuple(range(extra)) + tuple(i + extra for i, n in enumerate(after) if n == 1)
         mistakes = {"a copy is a way to the input, and ways add up: sum, not mean": g.mean(axis=axes).reshape(after)}

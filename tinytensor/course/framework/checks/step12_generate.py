@@ -38,7 +38,9 @@ def check_generate(generate):
         expect(ids is not ..., "the hole is still there")
         expected = np.array([[5, 4, 3, EOS], [4, EOS, PAD, PAD], [6, 6, EOS, PAD]])[:, :width]
         letters = np.where(expected == PAD, source[:, : expected.shape[1]], expected)
+        repeated = np.repeat(source[:, :1], np.shape(ids)[1], axis=1)
         mistakes = {
+            "the next id is the one behind the last, at place -1": repeated,
             "BOS is no part of the result": np.pad(expected, ((0, 0), (1, 0)), constant_values=BOS),
             "behind EOS comes only PAD": letters,
             "it goes on when all rows have ended": np.pad(expected, ((0, 0), (0, max(0, longest - width)))),
