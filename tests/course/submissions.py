@@ -35,7 +35,7 @@ SUBMISSIONS = {  # name: the program, the points for scores and for weights, and
     "syntax": ("def scores(query, key)\n    return 1\n", (0, 0), "line 1: SyntaxError"),
     "empty": ("", (0, 0), "there is no function of this name"),
     "no_text": (b"\xff\xfe\x00scores", (0, 0), "The file cannot be read"),
-    "broken_notebook": ('{"cells": [', (0, 0), "The file cannot be read"),
+    "broken_notebook": ('{"cells": [', (0, 0), "broken_notebook."),
     "system_exit": (f"{RIGHT}\nraise SystemExit(0)\n", (2, 3), "line 11: SystemExit"),
     "exit_at_once": (f"import os\nos._exit(0)\n{RIGHT}", (0, 0), "ended the program"),
     "exit_within": (with_weights("import os; os._exit(0)"), (2, 0), "ended the program"),
@@ -59,7 +59,8 @@ SUBMISSIONS = {  # name: the program, the points for scores and for weights, and
     "prints_megabytes": (f"print('x' * 20_000_000)\n{RIGHT}", (2, 3), "characters more"),
     "reads_the_environment": (f"import os\nprint(dict(os.environ))\n{RIGHT}", (2, 3), "PATH"),
     "leaves_a_child": (
-        f"import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', 'import time; time.sleep(77)'])\n{RIGHT}",
+        "import subprocess, sys\ncode = 'import time; time.sleep(3); open(\"SURVIVED\", \"w\")'\n"
+        f"subprocess.Popen([sys.executable, '-c', code])\n{RIGHT}",
         (2, 3), "",
     ),
     "endless": (with_weights("while True:\n        pass"), (2, 0), "does a loop never end?"),
