@@ -19,6 +19,8 @@ from command_line import Parser, refuse, write_json
 ROOT = Path(__file__).resolve().parents[1]
 WINGS = {  # a file belongs to the first pattern that its path begins with
     "room of PyTorch's names": r"tinytensor/torch/",
+    "framework to build": r"tinytensor/course/framework/",
+    "course": r"tinytensor/course/",
     "engine room": r"(tinytensor|nn)/fast/|models/fast/",
     "pictures": r"tinytensor/(graph|pages|program|recording)/|tinytensor/(tracing|drawing|html_page|notebook)\.py"
     r"|nn/visualize/|nn/recording\.py|models/(attribution|decoding_trace|sentence_attention)\.py|models/training/(page|plots)",

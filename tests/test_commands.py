@@ -68,10 +68,10 @@ FILLED_IN = {  # what a user puts in the place of a word
     r"--pictures FOLDER": "--pictures docs",
     r"--(against|out) FOLDER": r"--\1 .",
     r"--seed N": "--seed 1",
+    r"--to notebook hw1\.py": "--to notebook examples/lessons/05_scaling.py",
     r"testing FILE": "testing my_ops.py",
     r"-k your_op": "-k tanh",
     r"\{name\}\.py": "05_scaling.py",
-    r"<this file>": "mine.py",
     r"--train-source train\.en \.\.\.": "--train-source train.en --train-target train.de "
     "--valid-source val.en --valid-target val.de",
     r" \.\.\.$": "",
@@ -98,14 +98,16 @@ NOT_RUN = {  # patterns of whole commands, and why
     r"python benchmarks/train_step\.py --device gpu .*": "records PyTorch's graphs, for which the stand-in does not do",
     r"pip install torch==.*": "installs another PyTorch",
     r"python examples/translate\.py --decoding": "names an option",
-    r"python -m tinytensor\.testing": "names a program",
+    r"python -m tinytensor\.(testing|course)": "names a program",
+    r".* --gradescope /autograder/results": "runs on a machine of Gradescope",
     r"python examples/lessons/(?!05)\S+ --exercises > mine\.py": "tests/examples/lessons runs each",
-    r"python softmax\.py .*": "tests/test_readme.py runs it on the files of its page",
     r"python examples/first_transformer\.py": "trains for half a minute; its own test runs it",
     r"python examples/lessons/05_scaling\.py": "trains for a minute; tests/examples/lessons runs every lesson",
 }
 NEEDED = {  # packages beside those of the extra `test`
     "jupytext": r"jupytext",
+    "nbformat": r"course (student|slides)",
+    "latex2mathml": r"course slides",
     "ruff": r"^ruff",
     "mypy": r"^ruff",
     "importlinter": r"^ruff|^lint-imports",
@@ -214,6 +216,8 @@ def start(checkout, tmp_path_factory):
         shutil.copytree(checkout / "docs", folder / "docs")
         if not command.startswith("ruff"):
             bring(folder)
+        if "tinytensor.course" in command and " new " not in command and " build" not in command:
+            bring_course(folder)
         for name in needed_runs(command):
             if name not in made:
                 made[name] = start(shorter(RUNS.get(name, name)))
@@ -261,6 +265,16 @@ def bring(folder):
     shutil.copy(ROOT / "tests" / "examples" / "lessons" / "solutions" / "05_scaling.py", folder / "mine.py")
     for name in ("script.py", "train.py"):
         (folder / name).write_text(snippets("docs/many-machines.md")[0], encoding="utf-8")
+
+
+def bring_course(folder):
+    """A homework with a submission, and a framework that a student has built."""
+    template = ROOT / "tinytensor" / "course" / "homework"
+    for name, source in (("hw1.py", "lesson"), ("exercises/hw1.py", "exercises"), ("hw1/ada.py", "lesson")):
+        (folder / name).parent.mkdir(exist_ok=True)
+        text = (template / f"{source}.py").read_text(encoding="utf-8")
+        (folder / name).write_text(text.replace("NAME", "hw1"), encoding="utf-8")
+    shutil.copytree(ROOT / "tests" / "course" / "solutions", folder / "framework")
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ NAVIGATION = {
         "drawing-a-graph",
         "debugging",
         "looking-inside",
+        "teaching",
     ),
     "Look up": ("api/index", "names", "left-out", "silent-differences", "other-libraries", "promises"),
     "Pictures and figures": ("gallery", "pictures", "translation", "language-models", "performance", "figures"),

@@ -51,7 +51,7 @@ def test_a_link_to_nothing_is_an_error(module):
 
 
 def test_a_lesson_runs_when_it_or_the_code_of_the_library_changed(module, tmp_path, monkeypatch):
-    pytest.importorskip("jupytext")
+    pytest.importorskip("nbclient")
     notebooks = module("notebooks")
     runs = []
     monkeypatch.setattr(notebooks, "_run", lambda notebook, path, work: runs.append(path.name))
@@ -67,7 +67,7 @@ def test_a_lesson_runs_when_it_or_the_code_of_the_library_changed(module, tmp_pa
 
 
 def test_prose_is_no_code(module, tmp_path):
-    pytest.importorskip("jupytext")
+    pytest.importorskip("nbclient")
     import ast
 
     dumps = set()

@@ -150,6 +150,19 @@ def test_sums_of_alternating_signs_err_on_the_scale_of_their_terms():
     assert np.all(np.abs(tt.sum(tt.asarray(values), axis=0).numpy() - exact) < 4 * np.finfo(np.float32).eps * scale)
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("axis", [-1, -2, (-1, 0), (-2, -1)])
+def test_an_op_of_ones_own_may_count_axes_from_the_end(axis, order):
+    @tt.op
+    def summed(xp, x):
+        return xp.sum(x, axis=axis, keepdims=True)
+
+    values = np.asarray(np.arange(60.0).reshape(3, 4, 5), order=order)
+    found = summed(values).numpy()
+    tt.ops.pop("summed")
+    assert found.tolist() == values.sum(axis=axis, keepdims=True).tolist()
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_running_sums_are_accurate(axis, device):
     shape = (1_000_000, 2) if axis == 0 else (2, 1_000_000)

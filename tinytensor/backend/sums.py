@@ -35,7 +35,7 @@ def accurate_sum(x: Any, axis: int | tuple[int, ...] | None = None, dtype: Any =
         return np.add.reduce(x, axis=axis, dtype=dtype, keepdims=keepdims)  # type: ignore[call-overload]
     if dtype == np.float16:
         return accurate_sum(x.astype(np.float32), axis, None, keepdims).astype(np.float16)
-    axes = tuple(range(x.ndim)) if axis is None else (axis,) if isinstance(axis, int) else axis
+    axes = tuple(range(x.ndim) if axis is None else (i % x.ndim for i in ((axis,) if isinstance(axis, int) else axis)))
     total = _sum_axes(x, tuple(sorted(axes)))
     if keepdims:
         kept = tuple(1 if i in axes else n for i, n in enumerate(x.shape))

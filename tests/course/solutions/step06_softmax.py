@@ -1,0 +1,33 @@
+"""6. Softmax, and the loss of a prediction."""
+
+import numpy as np
+from step01_op import op
+from step04_broadcast import total
+
+
+@op(x=lambda xp, g, out: out * (g - xp.sum(g * out, axis=-1, keepdims=True)))
+def softmax(xp, x):
+    """exp(x), divided by its sum over the last axis. exp(1000) is infinite: subtract the largest number first."""
+    e = xp.exp(x - xp.max(x, axis=-1, keepdims=True))
+    return e / xp.sum(e, axis=-1, keepdims=True)
+
+
+@op(x=lambda xp, g, out: g - xp.exp(out) * xp.sum(g, axis=-1, keepdims=True))
+def log_softmax(xp, x):
+    """The logarithm of softmax, without ever computing log(0)."""
+    x = x - xp.max(x, axis=-1, keepdims=True)
+    return x - xp.log(xp.sum(xp.exp(x), axis=-1, keepdims=True))
+
+
+def one_hot(ids, count):
+    """An array of ids (...) as rows (..., count) of zeros with a 1 at the id."""
+    return np.eye(count)[ids]
+
+
+def cross_entropy(logits, ids, pad):
+    """The mean of -log p(id) over all ids that are not `pad`: a Value of one number, of any shape.
+
+    Shapes: logits, a Value (batch, length, count); ids, an array of whole numbers (batch, length).
+    """
+    picked = log_softmax(logits) * one_hot(ids, logits.data.shape[-1]) * (ids != pad)[..., None]
+    return total(picked, axis=(0, 1, 2)) * (-1.0 / (ids != pad).sum())
