@@ -10,7 +10,8 @@
         scaler.update()
 
 The names are those of `torch.amp`. It is meant for GPUs, which have units for 16-bit products that are several times
-faster; on the CPU everything works, slowly. There is no bfloat16, since neither NumPy nor CuPy has it.
+faster; on the CPU float16 works, slowly. There are no arrays of bfloat16, since neither NumPy nor CuPy has it, but the
+CPU can round products to it: `autocast("cpu", "bfloat16")`.
 """
 
 from __future__ import annotations
@@ -38,24 +39,33 @@ class autocast(WithSettings, ContextDecorator):
 
     Args:
         device_type: "gpu" or "cpu": cast Tensors of this device.
-        dtype: `tt.float16`.
+        dtype: `tt.float16`; or `"bfloat16"` on the CPU: arrays stay float32, and products round their inputs, as after
+            `tt.set_float32_matmul_precision("medium")`. Call `backward` within it as well, then its products do.
         enabled: False turns casting off, also within another one.
     """
 
     def __init__(self, device_type: str = "gpu", dtype: Any = tt.float16, enabled: bool = True) -> None:
         if device_type not in ("cpu", "gpu"):
             raise ValueError(f"autocast: device_type must be 'cpu' or 'gpu', got {device_type!r}")
-        if dtype != tt.float16:
-            raise ValueError(f"autocast: dtype must be tt.float16, the one 16-bit float of NumPy and CuPy, got {dtype}")
-        self._entered = (tt.float16, device_type) if enabled else None
-        self._tokens: list[Token[Any]] = []
+        self._precision: Any = None  # of products in float32: as it is
+        if dtype == "bfloat16" and device_type == "cpu":
+            self._precision = "medium" if enabled else "highest"
+        elif dtype != tt.float16:
+            raise ValueError(f"autocast: dtype must be tt.float16, or 'bfloat16' on the CPU, got {dtype}")
+        self._entered = (tt.float16, device_type) if enabled and dtype != "bfloat16" else None
+        self._left: list[tuple[Token[Any], str]] = []
 
     def __enter__(self) -> autocast:
-        self._tokens.append(_state.set(self._entered))
+        self._left.append((_state.set(self._entered), tt.get_float32_matmul_precision()))
+        if self._precision not in (None, self._left[-1][1]):
+            tt.set_float32_matmul_precision(self._precision)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        _state.reset(self._tokens.pop())
+        token, precision = self._left.pop()
+        _state.reset(token)
+        if precision != tt.get_float32_matmul_precision():
+            tt.set_float32_matmul_precision(precision)
 
 
 class GradScaler(WithSettings):

@@ -76,10 +76,30 @@ def test_threads_of_a_step_are_told(monkeypatch):
     assert seen == [tt.float16, tt.float16]
 
 
-@pytest.mark.parametrize("wrong", [{"device_type": "tpu"}, {"dtype": tt.float32}])
+@pytest.mark.parametrize("wrong", [{"device_type": "tpu"}, {"dtype": tt.float32}, {"dtype": "bfloat16"}])
 def test_what_autocast_refuses(wrong):
     with pytest.raises(ValueError, match="autocast: d"):
         autocast(**wrong)
+
+
+def test_bfloat16_on_the_cpu_rounds_products_within_it(loops):
+    half_products = pytest.importorskip("tinytensor.fast.half_products")
+    if not half_products.CAN:
+        pytest.skip("this processor has no AVX512_BF16")
+    rng = np.random.default_rng(0)
+    x, weight = (tt.asarray(rng.standard_normal((128, 128), dtype=np.float32)) for _ in range(2))
+    exact = F.linear(x, weight).numpy()
+    with autocast("cpu", "bfloat16"):
+        assert tt.get_float32_matmul_precision() == "medium"
+        rounded = F.linear(x, weight)
+        with autocast("cpu", "bfloat16", enabled=False):
+            np.testing.assert_array_equal(F.linear(x, weight).numpy(), exact)
+        with autocast("cpu"):
+            assert tt.get_float32_matmul_precision() == "medium"
+        np.testing.assert_array_equal(F.linear(x, weight).numpy(), rounded.numpy())
+    assert (tt.get_float32_matmul_precision(), rounded.dtype) == ("highest", tt.float32)
+    assert 1e-4 < np.abs(rounded.numpy() - exact).max() / np.abs(exact).max() < 1e-2
+    np.testing.assert_array_equal(F.linear(x, weight).numpy(), exact)
 
 
 # ---- the scale
