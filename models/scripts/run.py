@@ -43,7 +43,16 @@ from .command_line import (
 from .launched import share_cores
 
 OF_RANKS = ("rank_timeout", "shard_optimizer")  # not in a checkpoint
-CHANGEABLE = ("steps", "device", "require_accuracy", "time_limit", "checkpoint_every", "figures", *OF_RANKS)
+CHANGEABLE = (
+    "steps",
+    "device",
+    "require_accuracy",
+    "time_limit",
+    "checkpoint_every",
+    "figures",
+    "matmul_precision",
+    *OF_RANKS,
+)
 """Arguments that a resumed run may have otherwise."""
 
 
@@ -82,6 +91,7 @@ class Run:
             with told(RunFolderError, prefix="--resume: "):
                 self._checkpoint = folder.load()
             _adopt(self.arguments, explicit, self._checkpoint["arguments"])
+        tt.set_float32_matmul_precision(self.arguments.matmul_precision)
         with told(tt.DeviceError, prefix=f"--device {self.arguments.device}: "):
             tt.backend.for_device(self.arguments.device)
         if "tensorboard" in self.arguments.figures:
@@ -225,6 +235,10 @@ def add_arguments(p: Parser, *, out: str, **defaults: Any) -> None:
     p.add_argument(
         "--time-limit", type=positive_float, metavar="MINUTES",
         help="end training after so many minutes, as if --steps were reached; --resume goes on, for as long again",
+    )  # fmt: skip
+    p.add_argument(
+        "--matmul-precision", choices=("highest", "high", "medium"), default="highest",
+        help="medium: products of float32 round their inputs to bfloat16, where the processor can (faster)",
     )  # fmt: skip
     p.add_argument(
         "--figures", nargs="+", choices=list(LOGGERS), default=[],

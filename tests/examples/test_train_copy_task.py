@@ -129,7 +129,7 @@ def test_what_it_writes(finished):
     assert entries[0]["arguments"] == {
         "task": "copy", "device": "cpu", "steps": 120, "batch_size": 4, "d_model": 8, "num_heads": 2, "num_layers": 1,
         "max_length": 3, "dropout": 0.0, "learning_rate": 0.002, "seed": 0, "out": "run", "checkpoint_every": 200,
-        "time_limit": None, "figures": [], "require_accuracy": None,
+        "time_limit": None, "matmul_precision": "highest", "figures": [], "require_accuracy": None,
     }  # fmt: skip
     assert [entry["step"] for entry in entries if entry["event"] in ("step", "result")] == [*range(10, 121, 10), 120]
     assert [entry["step"] for entry in entries if entry["event"] in ("samples", "attention")] == [0, 0, 100, 100]
