@@ -44,15 +44,8 @@ from .launched import share_cores
 
 OF_RANKS = ("rank_timeout", "shard_optimizer")  # not in a checkpoint
 CHANGEABLE = (
-    "steps",
-    "device",
-    "require_accuracy",
-    "time_limit",
-    "checkpoint_every",
-    "figures",
-    "matmul_precision",
-    *OF_RANKS,
-)
+    "steps", "device", "require_accuracy", "time_limit", "checkpoint_every", "figures", "matmul_precision", *OF_RANKS,
+)  # fmt: skip
 """Arguments that a resumed run may have otherwise."""
 
 
