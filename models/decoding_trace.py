@@ -97,7 +97,8 @@ def trace_choices(
         for last, chosen in zip([model.bos_id, *ids], ids):
             logits, state = model.next_logits(tt.asarray([[last]], device=source.device), state)
             log_p = F.log_softmax(logits[0])
-            log_p[:, model.pad_id] = -np.inf  # never chosen
+            if model.pad_id is not None:
+                log_p[:, model.pad_id] = -np.inf  # never chosen
             narrowed = temperature != 1 or top_k is not None or top_p is not None
             probabilities = next_probabilities(log_p, temperature, top_k, top_p) if narrowed else tt.exp(log_p)
             row = probabilities[0].numpy()

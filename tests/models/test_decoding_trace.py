@@ -7,9 +7,10 @@ import pytest
 
 import tinytensor as tt
 from tests.models.test_decoding import BOS, EOS, PAD, VOCABULARY, Scripted, make, sources
-from tinytensor.models import Seq2Seq
+from tinytensor.models import LanguageModel, Seq2Seq
 from tinytensor.models.decoding import Recomputed, beam_search, greedy, next_probabilities, sample
 from tinytensor.models.decoding_trace import trace_beam, trace_choices
+from tinytensor.nn import functional as F
 
 
 def recurrent():
@@ -185,3 +186,12 @@ def test_the_tree_of_several_ends_and_of_none(ends):
             place = branches[place].parent
         assert ids in [each.ids for each in hypotheses]
     assert {branch.id for branch in branches[1:]} <= {2, 3, 4}
+
+
+def test_a_model_without_padding_has_choices():
+    tt.manual_seed(0)
+    model = LanguageModel(20, d_model=16, num_heads=2, num_layers=1, pad_id=None, eos_id=3)
+    with tt.no_grad():
+        row = F.softmax(model(tt.asarray([[1, 5]]))[0, -1], dim=-1).numpy()
+    (choice,) = trace_choices(model, [[1, 5]], [7], count=20)
+    np.testing.assert_allclose([choice.probabilities[choice.ids.index(i)] for i in range(20)], row, rtol=1e-4)
