@@ -126,7 +126,7 @@ def get_float32_matmul_precision() -> str:
     return _precision
 
 
-def set_float32_matmul_precision(precision: str, /) -> None:
+def set_float32_matmul_precision(precision: str) -> None:
     """How exactly products of matrices in float32 are computed on the CPU; arrays and sums stay float32.
 
     Args:
