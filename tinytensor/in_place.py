@@ -82,9 +82,9 @@ class InPlace(TensorCore):
         """Set every element to 0, in place."""
         return self.fill_(0)
 
-    def uniform_(self, low: float = 0.0, high: float = 1.0, *, generator: Generator | None = None) -> Self:
-        """Set every element to a number from [low, high), all equally likely, in place."""
-        numbers = tt.random.uniform(self.shape, low, high, generator=generator, dtype=self.dtype)
+    def uniform_(self, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None) -> Self:
+        """Set every element to a number from [from_, to), all equally likely, in place."""
+        numbers = tt.random.uniform(self.shape, from_, to, generator=generator, dtype=self.dtype)
         return self.copy_(numbers.to(device=self.device))
 
     def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Self:

@@ -103,8 +103,8 @@ METHODS: dict[str, Any] = {
     "ndimension": lambda x: x.ndim,
     "pin_memory": lambda x: x,
     # in place
-    "uniform_": lambda x, low=0.0, high=1.0, *, generator=None, **names: tt.Tensor.uniform_(
-        x, names.get("from", low), names.get("to", high), generator=generator
+    "uniform_": lambda x, from_=0.0, to=1.0, *, generator=None, **names: tt.Tensor.uniform_(
+        x, names.get("from", from_), to, generator=generator
     ),
     "bernoulli_": lambda x, p=0.5, *, generator=None: x.copy_(tt.random.uniform(x.shape, generator=generator) < p),
     "random_": lambda x, low, high=None, *, generator=None: x.copy_(randint(low, high, x.shape, generator=generator)),
