@@ -1,4 +1,4 @@
-"""What a student gets back: a page of HTML, or the results.json of Gradescope."""
+"""Feedback for a student: a page of HTML, or the results.json of Gradescope."""
 
 from __future__ import annotations
 

@@ -25,12 +25,12 @@ from .handouts import needed
 
 CHECKED = re.compile(r"^(\s*)lesson\.check\(.*$", re.M)
 RUN = "from tinytensor.course.statements import run\n\nrun(globals(), {!r})\n"
-"""What a submission becomes: a program that runs its cells."""
+"""The text of a submission as it runs: a program that runs its cells."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """What one exercise of a submission got: points, of how many, and the verdict with its words."""
+    """The result of one exercise of a submission: points, of how many, and the verdict with its words."""
 
     exercise: str
     points: float

@@ -1,4 +1,4 @@
-"""What to write in place of each line of a program for PyTorch: `python -m tinytensor.porting script.py`.
+"""The lines to write in place of those of a program for PyTorch: `python -m tinytensor.porting script.py`.
 
 Reads the program's syntax tree, runs nothing of it, and finds at once what errors would say one at a time, in the same
 words. It cannot know the object of a method: `x.gather()` counts as a Tensor's unless a class of the program has such a
@@ -85,7 +85,7 @@ class Finding(NamedTuple):
 
 
 def read(source: str) -> list[Finding]:
-    """What a program for PyTorch has to write otherwise, in the order of its lines. Raises SyntaxError."""
+    """The places that a program for PyTorch has to change, in the order of its lines. Raises SyntaxError."""
     tree = ast.parse(source)
     places: dict[tuple[int, int, str, bool], dict[str, None]] = {}
     for line, column, code, advice, silent in _Program(tree).findings():
@@ -249,7 +249,7 @@ def _looked_up(module: str, name: str) -> Any:
 
 
 def _missing(module: str, name: str) -> str | None:
-    """What to write for a name that ours lacks; None for one that is there."""
+    """The words about a name that ours lacks; None for one that is there."""
     if not name or _looked_up(module, name) is not None:
         return None
     return hints.hint(PLACES[module], name) or f"{PLACES[module]} has no {name}"

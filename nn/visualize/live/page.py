@@ -85,7 +85,7 @@ def _masks(found: Any) -> list[str]:
 
 
 def _positions(found: Any) -> list[list[Any]]:
-    """What takes the positions out of a model: names with what goes on instead, which is "level" for ALiBi's slopes."""
+    """The names that carry a model's positions, with what goes on instead, which is "level" for ALiBi's slopes."""
     names = found.names
     pairs: list[list[Any]] = [[name, "level"] for name in _masks(found) if found.values[name].dtype.kind == "f"]
     pairs += [[name, 1 - int(name[-1])] for name in names if name.startswith("layers.0.rotation_")]  # cos, sin

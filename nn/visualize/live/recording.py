@@ -43,7 +43,7 @@ class Attention:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a model computes.
+    """The computation of a model.
 
     Attributes:
         program: for one text of any length; its first output are the logits.

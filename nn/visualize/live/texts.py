@@ -8,7 +8,7 @@ KINDS = {"toy": "words", "characters": "characters", "bytes": "bytes"}
 
 
 def described(tokenizer: Any, model: Any) -> dict[str, Any]:
-    """What the page needs of a tokenizer.
+    """The parts of a tokenizer that the page needs.
 
     Raises TypeError for one that the page does not have, ValueError for one with other ids than the model.
     """
