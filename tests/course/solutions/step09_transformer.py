@@ -59,7 +59,7 @@ class Transformer:
             return layer_norm(x + result, self.parameters[f"{name}.gain"], self.parameters[f"{name}.bias"])
 
     def encode(self, source):
-        """What the encoder knows of each position of the source: (batch, n, d_model)."""
+        """The encoder's vector for each position of the source: (batch, n, d_model)."""
         with part("encoder"):
             x = self.embed(source)
             for i in range(self.layers):
