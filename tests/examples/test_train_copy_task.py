@@ -198,10 +198,10 @@ def test_help_says_what_every_argument_is(tmp_path):
     text = result.stdout
     options = [
         "--task", "--device", "--steps", "--batch-size", "--dropout", "--learning-rate", "--seed", "--out", "--resume",
-        "--checkpoint-every", "--time-limit", "--require-accuracy", "--d-model", "--num-heads", "--num-layers",
+        "--checkpoint-every", "--time-limit", "--matmul-precision", "--figures", "--require-accuracy", "--d-model", "--num-heads", "--num-layers",
         "--max-length", "--rank-timeout", "--shard-optimizer",
     ]  # fmt: skip
-    described = re.findall(r"^  (--[a-z-]+)(?: \S+)?(?:  +|\n +)(\w.*)", text, flags=re.MULTILINE)
+    described = re.findall(r"^  (--[a-z-]+)(?: \S+)*?(?:  +|\n +)(\w.*)", text, flags=re.MULTILINE)
     assert [option for option, _ in described] == options
     assert "130 interrupted" in " ".join(text.split())
     assert list(tmp_path.iterdir()) == []
