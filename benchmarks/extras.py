@@ -38,7 +38,7 @@ def needed(found: Distribution, extras: frozenset[str], names: dict[str, bool]) 
 
 
 def megabytes(name: str) -> float:
-    """What the files of a package take, without those that Python compiles when it is used."""
+    """The size of the files of a package, without those that Python compiles when it is used."""
     files = distribution(name).files or ()
     sizes = (
         Path(str(file.locate())).stat().st_size for file in files if file.suffix != ".pyc" and file.locate().exists()

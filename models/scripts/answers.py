@@ -64,7 +64,7 @@ class Opaque:
 
 @dataclass(frozen=True)
 class Watched:
-    """What an answer gave, and how it went about it.
+    """The result of an answer, and how it went about it.
 
     Attributes:
         result: what it gave.
@@ -103,7 +103,7 @@ class Answer:
         return watched
 
     def seen(self, look: Act) -> Any:
-        """What `look()` gives: all that an answer has changed has to be looked at through this."""
+        """The result of `look()`. Look through this at everything that an answer has changed."""
         return self._through(look)
 
 

@@ -32,7 +32,7 @@ FINISHED, EXITED_EARLY, OUT_OF_TIME, OUT_OF_MEMORY, KILLED = (
 )  # fmt: skip
 
 _NO_MEMORY = ("MemoryError", "std::bad_alloc", "Cannot allocate memory", "Memory allocation still failed")
-"""What Python, NumPy, C++, the system and OpenBLAS say last, where there is no more."""
+"""The last words of Python, NumPy, C++, the system and OpenBLAS where there is no more."""
 
 _LIMIT = """
 import os, resource, sys

@@ -35,7 +35,7 @@ from .answers import Answer, Opaque, Raised, Stopped, Through, Wrong, run_here
 
 
 class Verdict(NamedTuple):
-    """What a check says of an answer.
+    """The verdict of a check on an answer.
 
     Attributes:
         right: True if it is right.

@@ -41,14 +41,13 @@ class FromTheLog(Callback):
     def figures(self) -> dict[int, dict[str, float]]:
         """The figures of each step by their names: `step/loss`, `step/gradient_norms/encoder`, `evaluation/loss`."""
         found: dict[int, dict[str, float]] = {}
-        for event in EVENTS:
-            for entry in self.folder.entries(event):
-                for name, value in entry.items():
-                    several = value if isinstance(value, dict) else {"": value}
-                    named = {f"{event}/{name}/{of}".rstrip("/"): v for of, v in several.items()}
-                    if name != "step":
-                        numbers = {n: v for n, v in named.items() if isinstance(v, (int, float))}
-                        found.setdefault(entry["step"], {}).update(numbers)
+        for entry in self.folder.entries(*EVENTS):
+            row = found.setdefault(entry["step"], {})
+            for name, value in entry.items():
+                several = value if isinstance(value, dict) else {"": value}
+                named = {f"{entry['event']}/{name}/{of}".rstrip("/"): v for of, v in several.items()}
+                if name != "step":
+                    row |= {n: v for n, v in named.items() if isinstance(v, (int, float))}
         return dict(sorted(found.items()))
 
 

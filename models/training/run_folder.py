@@ -171,9 +171,9 @@ class RunFolder:
         with open(self.path / LOG, "a", encoding="utf-8") as file:
             file.write(json.dumps(entry) + "\n")
 
-    def entries(self, event: str) -> list[dict[str, Any]]:
-        """The log's entries of one kind, in order."""
-        return entries(self.path, event)
+    def entries(self, *events: str) -> list[dict[str, Any]]:
+        """The log's entries of some kinds, in order."""
+        return entries(self.path, *events)
 
 
 def read_checkpoint(folder: Path, device: str = "cpu") -> dict[str, Any]:
@@ -192,8 +192,8 @@ def read_checkpoint(folder: Path, device: str = "cpu") -> dict[str, Any]:
     return state
 
 
-def entries(folder: Path, event: str) -> list[dict[str, Any]]:
-    """The entries of one kind in a run's log, in order, without lines that an interruption left unfinished."""
+def entries(folder: Path, *events: str) -> list[dict[str, Any]]:
+    """The entries of some kinds in a run's log, in order, without lines that an interruption left unfinished."""
     log = folder / LOG
     found = []
     for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else []:
@@ -201,6 +201,6 @@ def entries(folder: Path, event: str) -> list[dict[str, Any]]:
             entry = json.loads(line)
         except ValueError:
             continue
-        if entry.get("event") == event:
+        if entry.get("event") in events:
             found.append(entry)
     return found

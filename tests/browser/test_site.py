@@ -76,7 +76,7 @@ def pages_of(site):
 
 
 class Pictures(HTMLParser):
-    """What a page shows, in its order: the texts of its images, the titles of its frames."""
+    """The pictures of a page, in its order: the texts of its images, the titles of its frames."""
 
     def __init__(self, text):
         super().__init__()

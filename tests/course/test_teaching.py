@@ -1,4 +1,4 @@
-"""What docs/teaching.md says is there: weeks, exercises, steps, marks, and a cell for nbgrader that runs."""
+"""The things that docs/teaching.md names are there: weeks, exercises, steps, marks, a cell for nbgrader."""
 
 import re
 from pathlib import Path

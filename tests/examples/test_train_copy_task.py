@@ -198,8 +198,8 @@ def test_help_says_what_every_argument_is(tmp_path):
     text = result.stdout
     options = [
         "--task", "--device", "--steps", "--batch-size", "--dropout", "--learning-rate", "--seed", "--out", "--resume",
-        "--checkpoint-every", "--time-limit", "--matmul-precision", "--figures", "--require-accuracy", "--d-model", "--num-heads", "--num-layers",
-        "--max-length", "--rank-timeout", "--shard-optimizer",
+        "--checkpoint-every", "--time-limit", "--matmul-precision", "--figures", "--require-accuracy", "--d-model",
+        "--num-heads", "--num-layers", "--max-length", "--rank-timeout", "--shard-optimizer",
     ]  # fmt: skip
     described = re.findall(r"^  (--[a-z-]+)(?: \S+)*?(?:  +|\n +)(\w.*)", text, flags=re.MULTILINE)
     assert [option for option, _ in described] == options

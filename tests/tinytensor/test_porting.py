@@ -183,6 +183,13 @@ import torchvision
     ]
 
 
+def test_imports_of_everything_and_of_neighbours():
+    assert [finding.advice for finding in porting.read("from torch.nn import *")] == [
+        "write from tinytensor.nn import *"
+    ]
+    assert porting.read("from . import torch\nfrom .torch import nn\nfrom .torchvision import x\nnn.Conv9d()") == []
+
+
 def test_methods_of_the_programs_own_classes_are_theirs():
     own = "class Text:\n    def gather(self, dim): ...\nText().gather(dim=1)"
     assert findings(own) == []

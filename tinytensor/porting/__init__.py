@@ -118,7 +118,7 @@ class _Program:
                 yield from self._attribute(node)
 
     def _imports(self, node: ast.Import | ast.ImportFrom) -> Iterator[Finding]:
-        start = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+        start = f"{'.' * node.level}{node.module or ''}." if isinstance(node, ast.ImportFrom) else ""
         taken: dict[str, list[str]] = {}  # names from our modules, by their module
         for alias in node.names:
             whole = start + alias.name
@@ -250,7 +250,7 @@ def _looked_up(module: str, name: str) -> Any:
 
 def _missing(module: str, name: str) -> str | None:
     """The words about a name that ours lacks; None for one that is there."""
-    if not name or _looked_up(module, name) is not None:
+    if name in ("", "*") or _looked_up(module, name) is not None:
         return None
     return hints.hint(PLACES[module], name) or f"{PLACES[module]} has no {name}"
 

@@ -1,26 +1,20 @@
-"""`python -m tinytensor.porting script.py`: what to write in place of each line of a program for PyTorch."""
+"""`python -m tinytensor.porting script.py`: the lines to write in place of those of a program for PyTorch."""
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
+from ..testing.__main__ import MISTAKE, Parser
 from . import Finding, read
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message} (--help lists the arguments)\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print what to write, line by line. Returns the exit code: 0 nothing, 1 something, 2 a mistake in the command."""
     parser = Parser(
         prog="python -m tinytensor.porting",
-        description="What to write in place of each line of a program for PyTorch. Runs nothing of it.",
+        description="List what to write in place of each line of a program for PyTorch, and run nothing of it.",
         epilog="exit codes: 0 nothing to write, 1 something, 2 a mistake in the command or the file",
     )
     parser.add_argument("scripts", nargs="+", metavar="script.py", help="a Python file that imports torch")
@@ -29,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             findings = read(Path(script).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, SyntaxError, ValueError) as error:
-            parser.exit(2, f"{parser.prog}: {script}: {getattr(error, 'strerror', None) or error}\n")
+            parser.exit(MISTAKE, f"{parser.prog}: {script}: {getattr(error, 'strerror', None) or error}\n")
         for finding in findings:
             print(f"{script}:{finding}")
         found += findings
