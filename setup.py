@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: a build has tinytensor.nn and tinytensor.models also where their links are missing.
+"""A build has tinytensor.nn and tinytensor.models also where their links are missing; pyproject.toml cannot say that.
 
 Git on Windows writes small text files in the place of links unless it has the right to make them. An editable install
 does without them (`tinytensor/__init__.py` looks beside itself); a wheel takes the folders that they point to.

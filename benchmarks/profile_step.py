@@ -19,7 +19,7 @@ import interleaved
 import language_model
 import train_step
 from checkout import Checkout
-from command_line import Parser, count, probability, write_json
+from command_line import Parser, count, probability, script, write_json
 from interleaved import Side, print_blas
 from train_step import ROOT, WORKLOADS, Workload
 
@@ -46,17 +46,27 @@ class Stopwatch:
 
 
 def watch_ops(watch: Stopwatch) -> None:
-    """Time every op from here on, and the optimiser."""
-    import tinytensor as tt
-    from tinytensor import engine, nn
+    """Time every op from here on, and the optimiser.
 
-    for name, op in tt.ops.items():
+    What is wrapped is no text of a fast way: a function of the textbook in another one's place would turn ways off.
+    """
+    from tinytensor import nn, ops
+
+    for name, op in ops.items():
         if op.fast_forward is not None:
             op.fast_forward = watch.around(f"{name} f", op.fast_forward)
             op.fast_backward = watch.around(f"{name} b", op.fast_backward)
-    rules = engine._vjp_by_rules
-    engine._vjp_by_rules = lambda node, op, *rest: watch.around(f"{op.name} b", rules)(node, op, *rest)
-    nn.optim.Adam.step = watch.around("Adam", nn.optim.Adam.step)  # type: ignore[method-assign]
+        op.rules.update({x: (watch.around(f"{name} b", rule), reads) for x, (rule, reads) in op.rules.items()})
+    step = nn.optim.Optimizer._step_by_formula
+    step.faster = watch.around("Adam", step.faster)
+
+
+def check_ways() -> None:
+    """Exit with an error if a fast way steps aside: what was timed is not what users have."""
+    from tinytensor.fast import texts
+
+    if off := [name for name, way in texts.ways.items() if way._edited is not None and way.off]:
+        raise SystemExit(f"{script()}: fast ways step aside for edited or replaced text: {', '.join(off)}")
 
 
 def profile_language_model(kind: str, dropout: float, number: int) -> tuple[Callable[[], tuple[dict, dict]], None]:
@@ -76,6 +86,7 @@ def profile_language_model(kind: str, dropout: float, number: int) -> tuple[Call
         start = time.perf_counter()
         steps(number)
         times = {"step": 1e3 * (time.perf_counter() - start) / number}
+        check_ways()
         times |= {name: 1e3 * seconds / number for name, seconds in watch.seconds.most_common()}
         return times, dict.fromkeys(times, 1.0) | {name: calls / number for name, calls in watch.calls.items()}
 
@@ -103,6 +114,7 @@ def profile(w: Workload, dropout: float, number: int) -> tuple[Callable[[], tupl
         small = milliseconds(w._replace(batch=1, length=2, vocabulary=50))
         watch_ops(watch)
         times = {"step": milliseconds(w), "step on two words": small}
+        check_ways()
         times |= {name: 1e3 * seconds / number for name, seconds in watch.seconds.most_common()}
         return times, dict.fromkeys(times, 1.0) | {name: calls / number for name, calls in watch.calls.items()}
 

@@ -1,4 +1,4 @@
-"""What attention changed: train the translators of four papers on the same pairs and compare them.
+"""Train the translators of four papers on the same pairs and compare them: the difference that attention made.
 
     python examples/compare_translators.py
     python examples/compare_translators.py --models bahdanau transformer --pair en-ko --steps 1000

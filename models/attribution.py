@@ -16,8 +16,7 @@ import numpy as np
 
 import tinytensor as tt
 from tinytensor import Tensor
-
-from .decoding import evaluating
+from tinytensor.nn.module import evaluating
 
 
 def gradient_times_input(output: Callable[..., Tensor], *embeddings: Any) -> list[Tensor]:

@@ -11,7 +11,6 @@ depend on the others in the batch. Padding is never chosen. `Rules` punish repet
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, cast
@@ -24,6 +23,7 @@ from tinytensor.grad_mode import may_be_faster
 from tinytensor.nn import functional as F
 from tinytensor.nn.decoder_cache import passed_by
 from tinytensor.nn.functional.settings import settings
+from tinytensor.nn.module import evaluating
 
 from .ids import NONE, Ends, as_batch, ends
 
@@ -567,19 +567,6 @@ def _limits(model: Any, source: Tensor, max_length: Limit) -> list[int]:
     lengths = np.sum((source.numpy() != model.pad_id) & (source.numpy() != NONE), axis=1)
     limits = [max(1, int(ratio * length + constant)) for length in lengths.tolist()]
     return limits if most is None else [min(limit, most) for limit in limits]
-
-
-@contextlib.contextmanager
-def evaluating(model: Any) -> Iterator[None]:
-    """Switch every part of a model to evaluation mode, without dropout, and afterwards back to its former mode."""
-    former = [(module, module.training) for module in model.modules()] if isinstance(model, nn.Module) else []
-    for module, _ in former:
-        module.training = False
-    try:
-        yield
-    finally:
-        for module, training in former:
-            module.training = training
 
 
 def stepwise(model: Decodable) -> Decodable:

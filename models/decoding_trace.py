@@ -17,8 +17,9 @@ import tinytensor as tt
 from tinytensor import Tensor, nn
 from tinytensor.nn import functional as F
 from tinytensor.nn import visualize
+from tinytensor.nn.module import evaluating
 
-from .decoding import Decodable, Hypothesis, Limit, as_ids, beam_search, evaluating, next_probabilities, stepwise
+from .decoding import Decodable, Hypothesis, Limit, as_ids, beam_search, next_probabilities, stepwise
 from .ids import NONE, ends
 from .sentence_attention import BEGIN, END
 from .training.evaluation import LIMIT

@@ -12,10 +12,11 @@ from typing import Any
 import tinytensor as tt
 from tinytensor import Tensor
 from tinytensor.nn.functional.settings import settings
+from tinytensor.nn.module import evaluating
 from tinytensor.nn.recording import recorders
 
 from . import decoding
-from .decoding import Recomputed, Rules, evaluating
+from .decoding import Recomputed, Rules
 from .ids import Ends, ends
 
 ITERATOR = object()  # the streamer for which `generate` gives the ids as they come

@@ -17,8 +17,8 @@ import numpy as np
 
 import tinytensor as tt
 from tinytensor import Tensor, nn
+from tinytensor.nn.module import evaluating
 
-from .decoding import evaluating
 from .language_model import LanguageModel
 
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import tinytensor as tt
 from tinytensor import nn
+from tinytensor.nn.module import evaluating
 from tinytensor.nn.recording import AttentionCall, Kind
 from tinytensor.nn.visualize.weights import shares
-
-from .decoding import evaluating
 
 KINDS: tuple[Kind, ...] = ("cross", "encoder", "decoder")
 BEGIN, END = "<begin>", "<end>"

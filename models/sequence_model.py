@@ -7,8 +7,8 @@ from typing import Any
 
 import tinytensor as tt
 from tinytensor import Tensor, nn
+from tinytensor.nn.module import evaluating
 
-from .decoding import evaluating
 from .generation import Generates
 from .pretrained import Pretrained
 

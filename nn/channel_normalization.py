@@ -82,15 +82,9 @@ class BatchNorm(Module):
             self.num_batches_tracked.copy_(self.num_batches_tracked + 1)
             if self.momentum is None:  # the mean over all batches so far
                 momentum = 1 / int(self.num_batches_tracked.item())
+        by_batch = self.training or self.running_mean is None
         return F.batch_norm(
-            input,
-            self.running_mean,
-            self.running_var,
-            self.weight,
-            self.bias,
-            self.training or self.running_mean is None,
-            momentum,
-            self.eps,
+            input, self.running_mean, self.running_var, self.weight, self.bias, by_batch, momentum, self.eps
         )
 
     def extra_repr(self) -> str:

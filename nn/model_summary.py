@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import tinytensor as tt
 from tinytensor import Tensor
 
-from .module import Module
+from .module import Module, evaluating
 
 
 class Row(NamedTuple):
@@ -85,15 +85,12 @@ def summary(model: Module, *inputs: Any, **options: Any) -> Summary:
             shapes.setdefault(module, _shape(output))
 
         hooks = [module.register_forward_hook(look) for _, module in modules]
-        training = {module: module.training for _, module in modules}
         try:
-            with tt.no_grad():
-                model.eval()(*inputs, **options)
+            with tt.no_grad(), evaluating(model):
+                model(*inputs, **options)
         finally:
             for hook in hooks:
                 hook.remove()
-            for module, mode in training.items():
-                module.training = mode
     rows = [
         Row(path, type(module).__name__, shapes.get(module, ""), sum(p.size for p in module.parameters()))
         for path, module in modules

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import warnings
 from collections import OrderedDict
@@ -547,6 +548,19 @@ def _values_for(target: Tensor, value: Any) -> Tensor:
     if not np.can_cast(tensor.dtype, target.dtype, "same_kind"):
         raise TypeError(f"expected {target.dtype}, got {tensor.dtype}")
     return tt.asarray(tensor, dtype=target.dtype, device=target.device, copy=True)
+
+
+@contextlib.contextmanager
+def evaluating(model: Any) -> Iterator[None]:
+    """Switch every part of a module to evaluation mode, without dropout, and afterwards back to its former mode."""
+    former = {module: module.training for module in model.modules()} if isinstance(model, Module) else {}
+    for module in former:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module, training in former.items():
+            module.training = training
 
 
 def indent(text: str) -> str:

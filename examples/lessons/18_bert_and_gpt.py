@@ -55,7 +55,7 @@ gpt = models.LanguageModel(MASK, d_model=64, num_heads=4, num_layers=2, max_leng
 
 
 def in_gpts_words(path):
-    """What GPT's model calls a weight of BERT's encoder, whose names are PyTorch's."""
+    """The name in GPT's model of a weight of BERT's encoder, whose names are PyTorch's."""
     for theirs, ours in {"in_proj_": "in_proj.", "linear1": "feed_forward.up", "linear2": "feed_forward.down"}.items():
         path = path.replace(theirs, ours)
     return path

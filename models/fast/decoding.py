@@ -18,7 +18,7 @@ MANY = 8
 
 HALVES = Way(
     "decoding in two halves", "models.decoding:in_evaluation",
-    calls=("models.decoding:evaluating", "models.decoding:as_ids"),
+    calls=("nn.module:evaluating", "models.decoding:as_ids"),
 )  # fmt: skip
 
 

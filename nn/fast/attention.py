@@ -14,7 +14,7 @@ from tinytensor import Tensor
 from tinytensor.fast.texts import Way
 
 from ..functional import attention as textbook
-from ..functional.attention import _attention
+from ..functional.attention import _attention, _multi_head
 from ..functional.dropout import Dropped
 from ..functional.linear import linear
 from . import attention_blocks as blocks
@@ -155,30 +155,6 @@ def attention_backward(xp, g, residuals, needs, *, scale, causal, dropped):
 # ---- all heads at once, on projections as they come out of one matrix product
 
 
-@tt.op
-def _multi_head(first, second, third, mask, *, num_heads, scale, dropped=None):
-    """Concat(head_1, ..., head_h) with head_i = attention of the i-th slices of Q, K and V.
-
-    The inputs hold Q, K and V side by side in their last dimension: all in the first, Q and then K with V, or one each.
-
-    ∂L/∂first = (scale S K, scale Sᵀ Q, Aᵀ g) for Q, K and V, S = A ⊙ (g Vᵀ − Σ A ⊙ g Vᵀ), A being the weights
-    ∂L/∂second = as that of the first
-    ∂L/∂third = as that of the first
-    ∂L/∂mask = S
-    """
-    return by_formula((first, second, third), mask, num_heads, scale, dropped)[0]
-
-
-def by_formula(projections, mask, num_heads, scale, dropped):
-    """The result of `_multi_head`, (batch, target, embed_dim), and the weights, (batch, heads, target, source)."""
-    projected = [p for p in projections if p is not None]
-    embed_dim = sum(p.shape[-1] for p in projected) // 3
-    parts = [part for p in projected for part in tt.split(p, p.shape[-1] // embed_dim, axis=-1)]
-    query, key, value = (textbook.split_heads(part, num_heads) for part in parts)
-    out, weights = textbook.attention(query, key, value, mask, dropped, scale=scale)
-    return textbook.join_heads(out), weights
-
-
 def head_views(xp: Any, projected: tuple[Any, ...], num_heads: int) -> list[Any]:
     """Views (batch, heads, length, head_dim) of the queries, keys and values inside the projections."""
     views = []
@@ -192,8 +168,8 @@ def head_views(xp: Any, projected: tuple[Any, ...], num_heads: int) -> list[Any]
 
 
 @_multi_head.forward
-def multi_head_forward(xp, first, second, third, mask, *, num_heads, scale, dropped=None):
-    projected = tuple(p if p is None or p.strides[-1] == p.itemsize else xp.copy(p) for p in (first, second, third))
+def multi_head_forward(xp, query, memory, mask, *, num_heads, scale, dropped):
+    projected = tuple(p if p is None or p.strides[-1] == p.itemsize else xp.copy(p) for p in (query, memory))
     query, key, value = head_views(xp, projected, num_heads)
     given = blocks.Attention(query, key, value, mask, False, scale, dropped)
     batch, heads, target, head_dim = given.query.shape
@@ -203,7 +179,7 @@ def multi_head_forward(xp, first, second, third, mask, *, num_heads, scale, drop
 
 
 @_multi_head.backward
-def multi_head_backward(xp, g, residuals, needs, *, num_heads, scale, dropped=None):
+def multi_head_backward(xp, g, residuals, needs, *, num_heads, scale, dropped):
     projected, *saved = residuals
     query, key, value = head_views(xp, projected, num_heads)
     given = blocks.Attention(query, key, value, None, False, scale, dropped)
@@ -211,53 +187,34 @@ def multi_head_backward(xp, g, residuals, needs, *, num_heads, scale, dropped=No
     outs = tuple(head_views(xp, gradients, num_heads))
     batch, heads, target, head_dim = given.query.shape
     by_head = xp.permute_dims(xp.reshape(xp.contiguous(g), (batch, target, heads, head_dim)), (0, 2, 1, 3))
-    g_mask = attend_back(xp, by_head, given, saved, outs, needs[3])
+    g_mask = attend_back(xp, by_head, given, saved, outs, needs[2])
     return (*gradients, g_mask)
 
 
-def project(query: Tensor, key: Tensor, value: Tensor, weight: Any, bias: Any) -> tuple[Any, Any, Any]:
-    """Q, K and V in as few matrix products as the inputs allow: one for self-attention, two for a shared memory."""
-    embed_dim = query.shape[-1]
-    if isinstance(weight, tuple):
-        biases = (None, None, None) if bias is None else tt.split(bias, 3)
-        return tuple(linear(x, w, b) for x, w, b in zip((query, key, value), weight, biases))  # type: ignore[return-value]
-    if query is key and key is value:
-        return linear(query, weight, bias), None, None
-    ends = [0, embed_dim, 3 * embed_dim] if key is value else [0, embed_dim, 2 * embed_dim, 3 * embed_dim]
-    parts = [
-        linear(x, weight[a:b], None if bias is None else bias[a:b])
-        for x, a, b in zip((query, key, value), ends, ends[1:])
-    ]
-    return (*parts, None) if key is value else tuple(parts)  # type: ignore[return-value]
-
-
-HEADS = Way("several heads", "nn.functional.attention:multi_head", "nn.functional.attention:attend_projected")
+HEADS = Way("several heads", "nn.functional.attention:multi_head", calls=("nn.functional.attention:attend_projected",))
 
 
 def multi_head(query, key, value, num_heads, weight, bias, mask, *, scale, dropout_p, need_weights, more=None):
     """`nn.functional.attention.multi_head` on projections side by side, or None."""
-    if more is not None or not HEADS.holds():
+    if need_weights or more is not None or not HEADS.holds():
         return None
-    dropped = drawn(dropout_p, query, key, num_heads)
     projected = project(query, key, value, weight, bias)
-    if need_weights:
-        return by_formula(projected, mask, num_heads, scale, dropped)
-    return _multi_head(*projected, mask, num_heads=num_heads, scale=scale, dropped=dropped), None
+    return textbook.attend_projected(*projected, num_heads, mask, dropout_p, scale=scale), None
 
 
-def attend_projected(query, memory, num_heads, mask, dropout_p, *, scale):
-    """`nn.functional.attention.attend_projected` as one op, or None."""
-    if not HEADS.holds():
-        return None
-    dropped = drawn(dropout_p, query, query if memory is None else memory, num_heads)
-    return _multi_head(query, memory, None, mask, num_heads=num_heads, scale=scale, dropped=dropped)
-
-
-def drawn(p: float, query: Tensor, key: Tensor, num_heads: int) -> Dropped | None:
-    """The weights that dropout keeps, of all heads."""
-    return Dropped.draw(p, (len(query), num_heads, query.shape[1], key.shape[1]), query.device) if p else None
+def project(query: Tensor, key: Tensor, value: Tensor, weight: Any, bias: Any) -> tuple[Tensor, Tensor | None]:
+    """Q, and K and V side by side, or all three of self-attention, in as few matrix products as the inputs allow."""
+    if isinstance(weight, Tensor) and query is key is value:
+        return linear(query, weight, bias), None
+    if isinstance(weight, Tensor) and key is value:
+        d = query.shape[-1]
+        of_query, of_memory = (None, None) if bias is None else (bias[:d], bias[d:])
+        return linear(query, weight[:d], of_query), linear(key, weight[d:], of_memory)
+    weights = tt.split(weight, 3) if isinstance(weight, Tensor) else weight
+    biases = (None, None, None) if bias is None else tt.split(bias, 3)
+    q, k, v = (linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases))
+    return q, tt.concat([k, v], axis=-1)
 
 
 textbook.multi_head.faster = multi_head  # type: ignore[attr-defined]
-textbook.attend_projected.faster = attend_projected  # type: ignore[attr-defined]
 Dropped.draw.faster = blocks.SeededDropped.draw_long  # type: ignore[attr-defined]

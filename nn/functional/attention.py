@@ -160,7 +160,7 @@ def multi_head(
         weight: W^Q, W^K and W^V one under the other, (3 * embed_dim, embed_dim), or a tuple of the three.
         bias: (3 * embed_dim,) or None.
         mask: broadcasts to (batch, heads, target, source); boolean (True: not allowed) or added to the scores.
-        scale: what the scores are multiplied by: 1 / sqrt(d_k) in the paper.
+        scale, dropout_p: the factor of the scores, in the paper 1 / sqrt(d_k); the share of weights that are dropped.
         more: None, or makes keys, values and mask of those that there are.
 
     Returns (batch, target, embed_dim), and (batch, heads, target, source) or, unless they are needed, None.
@@ -176,7 +176,6 @@ def multi_head(
     return join_heads(heads), weights if need_weights else None  # (batch, target, embed_dim)
 
 
-@may_be_faster
 def attend_projected(
     query: Tensor, memory: Tensor | None, num_heads: int, mask: Any, dropout_p: float, *, scale: float
 ) -> Tensor:
@@ -185,15 +184,25 @@ def attend_projected(
     Args:
         query: Q of all heads, (batch, target, embed_dim); without a memory Q, K and V side by side.
         memory: K and V of all heads side by side, (batch, source, 2 * embed_dim), or None.
-        mask: broadcasts to (batch, heads, target, source); boolean (True: not allowed) or added to the scores.
-        dropout_p: the probability with which a weight is dropped.
-        scale: what the scores are multiplied by.
+        mask, dropout_p, scale: as for `multi_head`.
 
     Returns (batch, target, embed_dim).
     """
+    shape = len(query), num_heads, query.shape[1], (query if memory is None else memory).shape[1]
+    dropped = Dropped.draw(dropout_p, shape, query.device) if dropout_p else None
+    return _multi_head(query, memory, mask, num_heads=num_heads, scale=scale, dropped=dropped)
+
+
+@tt.op
+def _multi_head(query, memory, mask, *, num_heads, scale, dropped):
+    """Concat(head_1, ..., head_h) with head_i = attention of the i-th slices of Q, K and V.
+
+    ∂L/∂query = (scale S K, scale Sᵀ Q, Aᵀ g) for Q, K and V, S = A ⊙ (g Vᵀ − Σ A ⊙ g Vᵀ), A being the weights
+    ∂L/∂memory = as that of K and V
+    ∂L/∂mask = S
+    """
     parts = tt.split(query, 3, axis=-1) if memory is None else (query, *tt.split(memory, 2, axis=-1))
     q, k, v = (split_heads(x, num_heads) for x in parts)
-    dropped = Dropped.draw(dropout_p, (*q.shape[:3], k.shape[2]), query.device) if dropout_p else None
     return join_heads(attention(q, k, v, mask, dropped, scale=scale)[0])
 
 

@@ -31,13 +31,7 @@ def _convolution(x, weight, bias, *, stride, dilation, around, groups):
 
 @lowered
 def conv1d(
-    input: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Tensor:
     """y[o, t] = b[o] + the sum over c and j of W[o, c, j] x[c, t stride + j dilation]: one W for all positions t.
 
@@ -59,13 +53,7 @@ def conv1d(
 
 @lowered
 def conv2d(
-    input: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Tensor:
     """y[o, s, t] = b[o] + the sum over c, i, j of W[o, c, i, j] x[c, s + i, t + j] (LeCun et al. 1989).
 

@@ -234,11 +234,7 @@ def smooth_l1_loss(input: ArrayLike, target: ArrayLike, reduction: str = "mean",
 
 @summed
 def huber_loss(
-    input: ArrayLike,
-    target: ArrayLike,
-    reduction: str = "mean",
-    delta: float = 1.0,
-    weight: Operand | None = None,
+    input: ArrayLike, target: ArrayLike, reduction: str = "mean", delta: float = 1.0, weight: Operand | None = None
 ) -> Tensor:
     """d² / 2 where the difference d is small, delta (|d| - delta / 2) where |d| is delta and more (Huber 1964).
 

@@ -12,7 +12,7 @@ from tinytensor.nn import functional as F
     "`F.softmax(scores, dim=0)` from `tinytensor.nn.functional` makes weights of them; they weigh the values.",
 )
 def check_attend(attend):
-    """What one word y (size,) takes out of the words X (length, size) by equation 1: a vector as long as a value."""
+    """The result of equation 1 for one word y (size,) that looks at the words X (length, size): as long as a value."""
     for length, size, d_k, d_v in ((3, 6, 5, 2), (8, 7, 3, 5)):
         y, X = tt.random.randn(size), tt.random.randn(length, size)
         W_q, W_k = tt.random.randn(2, size, d_k) / size**0.5  # so that softmax does share

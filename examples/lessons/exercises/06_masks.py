@@ -56,8 +56,8 @@ def check_causal_weights(causal_weights):
     "`tt.concat([tt.asarray([begin]), ids])` is what is read.",
 )
 def check_shifted(shifted):
-    """What a decoder reads and what it says, two Tensors, for the ids of an answer, given the ids of the marks `begin`
-    and `end`: at each position it has read all that comes before what it says."""
+    """The ids that a decoder reads and the ids that it says, two Tensors, for the ids of an answer. `begin` and `end`
+    are the ids of the marks. At each position it has read all that comes before what it says."""
     for length in (3, 5):
         begin, end, *ids = (int(i) for i in 1 + tt.random.permutation(20)[: length + 2])
         both = shifted(tt.asarray(ids), begin, end)

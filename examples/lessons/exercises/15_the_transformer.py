@@ -13,8 +13,8 @@ from tinytensor.nn import functional as F
     "`layer.self_attn(h, h, h)[0]`, where h is `layer.norm1(x)`; then `linear1`, ReLU, `linear2` of `layer.norm2(x)`.",
 )
 def check_encoder_layer(encoder_layer):
-    """What an `nn.TransformerEncoderLayer` with `norm_first=True` makes of x (batch, length, d_model), from its pieces
-    `self_attn`, `norm1`, `norm2`, `linear1` and `linear2`."""
+    """The result of an `nn.TransformerEncoderLayer` with `norm_first=True` for x (batch, length, d_model), computed
+    with its parts `self_attn`, `norm1`, `norm2`, `linear1` and `linear2`."""
     for d_model, heads, d_ff, batch, length in ((8, 2, 16, 2, 5), (6, 3, 10, 3, 4)):
         layer = nn.TransformerEncoderLayer(d_model, heads, d_ff, dropout=0.0, batch_first=True, norm_first=True)
         for norm in (layer.norm1, layer.norm2):

@@ -12,7 +12,7 @@ from tinytensor.graph.program import Program
 from tinytensor.onnx.writer import recorded, tensors
 
 from ...inside.watching import VARIABLES, Watcher, places
-from ...module import Module
+from ...module import Module, evaluating
 
 LENGTHS = ((3, 2), (4, 5), (6, 7))
 """Of source and target in each recording, so that a number shows by its changes which of them it follows."""
@@ -68,13 +68,8 @@ def record(model: Any) -> Recorded:
         raise TypeError(f"live: expected a models.LanguageModel or a models.Transformer, got a {type(model).__name__}")
     if model.max_length < LONGEST:
         raise ValueError(f"live: the model's max_length is {model.max_length}; expected at least {LONGEST}, to try it")
-    training = {part: part.training for part in model.modules()}
-    model.eval()
-    try:
+    with evaluating(model):
         (program, names, values), *others = [_run(model, inputs, lengths) for lengths in LENGTHS]
-    finally:
-        for part, was in training.items():
-            part.training = was
     try:
         one, two = (program.with_free_lengths(other) for other, _, _ in others)
         for a, b in zip(one.calls, two.calls):

@@ -175,7 +175,7 @@ def test_heads_of_one_projection():
     found = []
     for how in (tt.enable_grad, tt.textbook):
         with how():
-            out = pairs._multi_head(x, None, None, mask, num_heads=3, scale=0.5)
+            out = F.attention._multi_head(x, None, mask, num_heads=3, scale=0.5, dropped=None)
             found.append([out.numpy(), tt.grad(out, x, tt.asarray(normal(*out.shape, seed=1))).numpy()])
     for a, b in zip(*found):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
