@@ -42,8 +42,8 @@ def check_hidden(hidden):
     "`np.where(dice < 0.8, mask, np.where(dice < 0.9, other, ids))` is what chosen words become.",
 )
 def check_bert_input(bert_input):
-    """The words that BERT reads. A chosen word becomes `mask` if its dice is below 0.8, and the word in `other` if it is
-    below 0.9; else it stays. Words that are not chosen stay, too. Arrays of one shape; `mask` is an id."""
+    """The words that BERT reads. A chosen word becomes `mask` if its dice is below 0.8, and the word in `other` if it
+    is below 0.9; else it stays. Words that are not chosen stay, too. Arrays of one shape; `mask` is an id."""
     for shape, mask in (((8, 20), 99), ((30,), 57)):
         ids = tt.random.integers(3, 25, shape).numpy()
         other = tt.random.integers(26, 50, shape).numpy()
