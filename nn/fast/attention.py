@@ -191,15 +191,17 @@ def multi_head_backward(xp, g, residuals, needs, *, num_heads, scale, dropped):
     return (*gradients, g_mask)
 
 
-HEADS = Way("several heads", "nn.functional.attention:multi_head", calls=("nn.functional.attention:attend_projected",))
+HEADS = Way("several heads", "nn.functional.attention:multi_head", "nn.functional.attention:attend_projected")
 
 
 def multi_head(query, key, value, num_heads, weight, bias, mask, *, scale, dropout_p, need_weights, more=None):
     """`nn.functional.attention.multi_head` on projections side by side, or None."""
     if need_weights or more is not None or not HEADS.holds():
         return None
-    projected = project(query, key, value, weight, bias)
-    return textbook.attend_projected(*projected, num_heads, mask, dropout_p, scale=scale), None
+    shape = len(query), num_heads, query.shape[1], key.shape[1]
+    dropped = Dropped.draw(dropout_p, shape, query.device) if dropout_p else None
+    q, memory = project(query, key, value, weight, bias)
+    return _multi_head(q, memory, mask, num_heads=num_heads, scale=scale, dropped=dropped), None
 
 
 def project(query: Tensor, key: Tensor, value: Tensor, weight: Any, bias: Any) -> tuple[Tensor, Tensor | None]:
