@@ -2,8 +2,9 @@
 # # 3. One query by hand
 #
 # A decoder has read "I love you" and is to begin its French sentence. It has written nothing yet but the mark for the
-# beginning, `<bos>`. What does it take out of the three English words? This lesson follows that one query through
-# equation 1 of Vaswani et al. (2017), with numbers small enough for paper.
+# beginning, `<bos>`. What does it take out of the three English words? ([Lesson 26](26_why_words_need_context.py) has
+# the reason why a word looks at others at all.) This lesson follows that one query through equation 1 of Vaswani et al.
+# (2017), with numbers small enough for paper.
 #
 # $$\operatorname{Attention}(Q, K, V) = \operatorname{softmax}\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
 
