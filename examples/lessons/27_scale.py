@@ -44,8 +44,8 @@ lesson.number("entropy of a word", entropy)
 # ## A trial and its cost
 #
 # [`models.LanguageModel`](../../models/language_model.py) with one layer; its width gives the number of parameters N. A
-# trial reads D tokens, each sentence once. Its result is the loss minus the entropy, the *excess*, over all 16,384
-# sentences, each as often as it occurs.
+# trial reads D tokens, in sentences newly drawn for each step. Its result is the loss minus the entropy, the *excess*.
+# It is exact: the mean over all 16,384 sentences, weighted with their frequencies.
 
 # %%
 
