@@ -118,6 +118,49 @@ def test_a_claim_fails_where_it_is_false(name, number, place, tmp_path):
     assert wrong
 
 
+OTHER_LANGUAGE = '''
+LEXICON = {
+    "noun": "foxes-riv kings-bard dogs-tam bears-grot mice-pint wolves-lurg cows-demb owls-sun queens-melk cats-mish",
+    "verb": "see-tiko help-duno fear-wobo follow-sheno know-jelo find-kruo",
+    "adverb": "today-mi often-lu now-se",
+}
+OWN = dict(pair.split("-") for pairs in LEXICON.values() for pair in pairs.split())
+KIND = {pair.split("-")[0]: kind for kind, pairs in LEXICON.items() for pair in pairs.split()}
+
+
+def english(random):
+    kinds = ["noun", "verb", "noun"] + ["adverb"] * random.randint(0, 1)
+    return [random.choice([word for word in KIND if KIND[word] == kind]) for kind in kinds]
+
+
+def translation(words):
+    """The adverb comes first and the verb last; the second noun has an ending."""
+    order = [3, 0, 2, 1] if len(words) == 4 else [0, 2, 1]
+    return [(OWN[words[place]] + "en" * (place == 2), place) for place in order]
+
+
+'''
+
+
+@pytest.mark.slow
+def test_the_language_of_the_last_lesson_can_be_another(tmp_path):
+    """The lines that the lesson names are changed, and the section that knows its verb is left out, as it says."""
+    name = "28_your_own_language"
+    text = LESSONS[name].read_text(encoding="utf-8")
+    begin, _, rest = text.partition("# Your language: put your lines from here ...\n")
+    _, end, rest = rest.partition("# ... to here.\n")
+    general, _, rest = rest.partition("# ## Which word tells the verb where to go?\n")
+    _, yours, last = rest.partition("# %% [markdown]\n# ## Now yours\n")
+    assert last
+    path = tmp_path / f"{name}.py"
+    path.write_text(begin + OTHER_LANGUAGE + end + general + yours + last, encoding="utf-8")
+    result = run(path, cwd=tmp_path)
+    assert (result.returncode, result.stderr) == (0, "")
+    numbers = json.loads((tmp_path / "runs" / "lessons" / name / "lesson.json").read_text())["numbers"]
+    assert numbers["1,000 sentences: right sentences"] > 0.9
+    assert numbers["30 sentences: right sentences"] < 0.5
+
+
 @pytest.mark.parametrize("name", LESSONS)
 def test_a_lesson_is_short_public_and_linked(name):
     text = LESSONS[name].read_text(encoding="utf-8")
