@@ -41,7 +41,7 @@ LINES = {"07_many_heads": 95, "08_context": 100, "19_a_framework": 150, "28_your
 
 def run(path, *arguments, cwd):
     command = [sys.executable, "-W", "error", str(path), *map(str, arguments)]
-    return processes.run(command, cwd=cwd, text=True, timeout=300)
+    return processes.run(command, cwd=cwd, text=True, timeout=600)
 
 
 @pytest.fixture(scope="session")

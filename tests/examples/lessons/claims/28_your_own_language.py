@@ -51,7 +51,6 @@ MUTATIONS = [
     ('ending = OWN[words[place + 1]][-1] if KIND[word] == "adjective" else ""', 'ending = ""'),
     ('(["do"], "?")', '([], "?")'),
     ("if i < 100 and", "if i < 0 and"),
-    ("[30, 100, 300, 1000]", "[300, 300, 300, 1000]"),
     ("looked == places[:, :, None]", "looked == places[:, :, None] + 1"),
     ("train(text[:size])", "train(text)"),
     ("        loss.backward()\n", ""),
