@@ -122,6 +122,18 @@ lesson.show("divisor", visualize.matrix(tt.stack(rows), rows=list(divisors), tit
 # Divided by nothing, one word takes nearly all. Divided by dₖ, all words get nearly 1/8, and the query has hardly a
 # say. The square root keeps the variance at 1 and leaves a choice. Lesson 5 says why, and what it does to training.
 #
+# ## In a trained model
+#
+# Here a model has learned to write words backwards. Choose "cross" as the attention and click a letter of the target:
+# the last table is the one above, with q, every k and v, the scores and the weights. Now drag a weight to 1. The others
+# fall to 0, for a row adds up to 1. Sometimes the next letter becomes another one; mostly it stays, since this is one
+# head of several.
+
+# %%
+model, letters = lesson.letters_backwards()
+lesson.show("live.html", visualize.live(model, letters, text="transformer", title="One query in numbers"))
+
+# %% [markdown]
 # ## What it means
 #
 # Attention is a dictionary that answers with an average: which words, say q and K; what of them, says V. All three are

@@ -12,7 +12,8 @@ import tinytensor as tt
 from tinytensor import nn
 from tinytensor.models import Transformer
 from tinytensor.models.data.batch import PAD
-from tinytensor.models.data.sequences import SequenceTask
+from tinytensor.models.data.sequences import LETTERS, SequenceTask
+from tinytensor.models.data.units import Characters
 from tinytensor.models.scripts.lesson import Lesson
 from tinytensor.nn import functional as F
 from tinytensor.nn import visualize
@@ -94,16 +95,27 @@ def learn(d_k, steps, rate, scale):
         losses.append(loss.item())
     answers = model.eval().generate(task.make_batch(unseen).source).numpy()
     exact = sum(task.to_text(ids) == task.to_text(word) for ids, word in zip(answers, unseen)) / len(unseen)
-    return losses, exact
+    return losses, exact, model
 
 
 # %%
-losses = {}
+losses, models = {}, {}
 for d_k, steps, rate in ((192, 300, 1e-3), (16, 600, 5e-3)):
     for name, scale in {"q·k / √dₖ": None, "q·k": 1.0}.items():
-        losses[f"dₖ = {d_k}, {name}"], exact = learn(d_k, steps, rate, scale)
+        losses[f"dₖ = {d_k}, {name}"], exact, models[d_k, name] = learn(d_k, steps, rate, scale)
         lesson.number(f"words copied, d_k = {d_k}, {name}", exact, ".1%")
 lesson.show("losses", visualize.curves(losses, title="Learning to copy", x_label="step", y_label="loss"))
+
+# %% [markdown]
+# ## The scale as a lever
+#
+# The small model with the scale, as a page. Move "scores ×" to 0: all weights of a row are equal, and the copy is lost.
+# The button "without 1/√dₖ" multiplies by √16 = 4, and the lever goes on to 12: each row of the maps puts nearly all on
+# one letter, as softmax did above. The table of a query has its scores and weights.
+
+# %%
+page = visualize.live(models[16, "q·k / √dₖ"], Characters(LETTERS), text="softmax", title="The scale as a lever")
+lesson.show("live.html", page)
 
 # %% [markdown]
 # ## What it means

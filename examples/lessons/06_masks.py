@@ -155,6 +155,16 @@ for name, mask in {"hidden": padding, "seen": None}.items():
 lesson.show("both", visualize.attention_mask(future, padding, source=["a", "b", "<pad>"], title="Future and padding"))
 
 # %% [markdown]
+# ## The mask as a lever
+#
+# A trained model, which writes words backwards. Choose "decoder" as the attention and clear the box "mask":
+# the triangle of zeros fills up. Each letter that is written also changes what earlier positions say, and they learned
+# to answer without it. Try other words: how many come out wrong?
+
+# %%
+lesson.show("live.html", visualize.live(*lesson.letters_backwards(), text="transformer", title="The mask as a lever"))
+
+# %% [markdown]
 # ## What it means
 #
 # The mask says who may see whom, the shift says what is asked, and only both together make training honest: a loss that

@@ -179,6 +179,16 @@ lesson.show("neighbours", visualize.matrix(looked, title="Where each position lo
 # their order: a little more than half. (The first and the last position are not asked, and look anywhere.) Two heads of
 # half the size take one neighbour each.
 #
+# ## Without a head
+#
+# This model writes words backwards with 24 heads: four in each of two encoder layers, and eight in each of two decoder
+# layers. The box of a map leaves its head out. Begin with "encoder" as the attention: the word survives the loss of any
+# one head. Then take "cross". Without which heads does it come out wrong?
+
+# %%
+lesson.show("live.html", visualize.live(*lesson.letters_backwards(), text="transformer", title="A head left out"))
+
+# %% [markdown]
 # ## What it means
 #
 # Heads are a way to look at several places at once and to keep apart what was found there. They cost nothing, as long

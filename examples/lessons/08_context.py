@@ -196,6 +196,16 @@ lesson.show("figure-5-first", lines("it, of a box", heads=int(looks["it, of a bo
 lesson.show("figure-5-second", lines("it, of a box", heads=int(looks["sold, of a house"].argmax())))
 
 # %% [markdown]
+# ## Your own sentences
+#
+# The translator answers while you type. Choose "encoder" as the attention and click "it": which head looks at "box"?
+# Write "bag" for "box", and "la" becomes "le". Then try "Paul gave her a chair." and "Paul sold her chair."
+
+# %%
+text = questions["it, of a box"][0]
+lesson.show("live.html", visualize.live(translator.model, ToyText("en-fr"), text=text, title="Your own sentences"))
+
+# %% [markdown]
 # ## What it means
 #
 # The article that says "a word can have a different meaning or function depending on the word itself and the words

@@ -18,7 +18,8 @@ import tinytensor as tt
 from tinytensor import nn
 from tinytensor.models import Transformer
 from tinytensor.models.data.batch import PAD
-from tinytensor.models.data.sequences import SequenceTask
+from tinytensor.models.data.sequences import LETTERS, SequenceTask
+from tinytensor.models.data.units import Characters
 from tinytensor.models.scripts.lesson import Lesson
 from tinytensor.nn import functional as F
 from tinytensor.nn import visualize
@@ -147,18 +148,28 @@ def learn(positions, steps=300):
         schedule.step()
         losses.append(loss.item())
     ids = model.eval().generate(task.make_batch(unseen).source).numpy()
-    return losses, [task.to_text(row) for row in ids]
+    return losses, [task.to_text(row) for row in ids], model
 
 
 # %%
-losses, expected = {}, [task.to_text(task.answer(w)) for w in unseen]
+losses, models, expected = {}, {}, [task.to_text(task.answer(w)) for w in unseen]
 for name, positions in {"sinusoidal": "sinusoidal", "learned": "learned", "none": None}.items():
-    losses[name], answers = learn(positions)
+    losses[name], answers, models[name] = learn(positions)
     exact = [answer == word for answer, word in zip(answers, expected)]
     letters = [sorted(answer) == sorted(word) for answer, word in zip(answers, expected)]
     lesson.number(f"words turned round, positions: {name}", sum(exact) / len(exact), ".1%")
     lesson.number(f"right letters in any order, positions: {name}", sum(letters) / len(letters), ".1%")
 lesson.show("losses", visualize.curves(losses, title="Learning to turn words round", x_label="step", y_label="loss"))
+
+# %% [markdown]
+# ## Positions as a lever
+#
+# The model with sines, as a page. It turns "tensor" round. Clear the box "positions", then type "rotsen" and "sorent":
+# the answer is wrong, and the same for all three, since nothing is left of their order.
+
+# %%
+page = visualize.live(models["sinusoidal"], Characters(LETTERS), text="tensor", title="Positions as a lever")
+lesson.show("live.html", page)
 
 # %% [markdown]
 # ## What it means

@@ -166,6 +166,17 @@ for name, model in {"BERT": bert, "GPT": gpt}.items():
     )
 
 # %% [markdown]
+# ## The mask as a lever
+#
+# A Transformer that writes words backwards has both: an encoder that reads like BERT, and a decoder that writes like
+# GPT, one letter after another. Choose "decoder" as the attention and clear the box "mask": every letter sees every
+# other, as in the maps of "encoder". But the decoder learned to write with the mask. Type several words, some long: not
+# all come out right now.
+
+# %%
+lesson.show("live.html", visualize.live(*lesson.letters_backwards(), text="transformer", title="GPT's mask as a lever"))
+
+# %% [markdown]
 # ## What it means
 #
 # A causal mask makes of the encoder something that can write. Without one it knows both sides of a gap, and cannot

@@ -82,22 +82,32 @@ class Lesson:
             display(Shown(path))
         self._report()
 
-    def trained(self, model: Any, train: Callable[[Any], Any]) -> Any:
+    def trained(self, model: Any, train: Callable[[Any], Any], name: str | None = None) -> Any:
         """The model after `train(model)`: trained the first time, read from a file afterwards.
 
         The file is in `runs/lessons/trained`, under a name made from the text of `train`, the model and its weights
-        before training, so that a change in any of them, or in the seed, trains anew.
+        before training, so that a change in any of them, or in the seed, trains anew. It begins with the lesson's name,
+        or with `name`, for a model that several lessons share.
         """
         content = hashlib.sha256(f"{inspect.getsource(train)}{model!r}".encode())
         for weights in model.state_dict().values():
             content.update(weights.numpy().tobytes())
-        path = Path("runs") / "lessons" / "trained" / f"{self.name}-{content.hexdigest()[:12]}.safetensors"
+        path = Path("runs") / "lessons" / "trained" / f"{name or self.name}-{content.hexdigest()[:12]}.safetensors"
         if not path.exists():
             train(model)
             path.parent.mkdir(parents=True, exist_ok=True)
             nn.save(model.state_dict(), path)
         model.load_state_dict(nn.load(path))
         return model.eval()
+
+    def letters_backwards(self) -> tuple[Any, Any]:
+        """A Transformer that writes words backwards, and its tokenizer; the first lesson to ask trains it."""
+        from ..data.sequences import LETTERS  # not every lesson has a model
+        from ..data.units import Characters
+        from .copy_task import BACKWARDS, build, learn_backwards
+
+        model, _ = build({**BACKWARDS, "seed": 0, "device": "cpu"})
+        return self.trained(model, learn_backwards, "letters_backwards"), Characters(LETTERS)
 
     def check(self, *functions: Callable[..., Any]) -> None:
         """Print whether answers to this lesson's exercises, by their names, are right: for notebooks."""
