@@ -110,8 +110,8 @@ lesson.show("losses", visualize.curves(losses, title="Learning to copy", x_label
 # ## The scale as a lever
 #
 # The small model with the scale, as a page. Move "scores ×" to 0: all weights of a row are equal, and the copy is lost.
-# The button "without 1/√dₖ" multiplies by √16 = 4, and the lever goes on to 12: each row of the maps puts nearly all on
-# one letter, as softmax did above. The table of a query has its scores and weights.
+# The button "without 1/√dₖ" multiplies by √16 = 4: most rows of the maps put nearly all on one letter, as softmax did
+# above. The word comes out wrong, though a model that learned without the scale copies: this one learned with it.
 
 # %%
 page = visualize.live(models[16, "q·k / √dₖ"], Characters(LETTERS), text="softmax", title="The scale as a lever")

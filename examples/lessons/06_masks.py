@@ -159,7 +159,7 @@ lesson.show("both", visualize.attention_mask(future, padding, source=["a", "b", 
 #
 # A trained model, which writes words backwards. Choose "decoder" as the attention and clear the box "mask":
 # the triangle of zeros fills up. Each letter that is written also changes what earlier positions say, and they learned
-# to answer without it. Try other words: how many come out wrong?
+# to answer without it. Try "encoder", "position" and words of your own: how many come out wrong?
 
 # %%
 lesson.show("live.html", visualize.live(*lesson.letters_backwards(), text="transformer", title="The mask as a lever"))

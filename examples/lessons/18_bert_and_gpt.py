@@ -170,8 +170,8 @@ for name, model in {"BERT": bert, "GPT": gpt}.items():
 #
 # A Transformer that writes words backwards has both: an encoder that reads like BERT, and a decoder that writes like
 # GPT, one letter after another. Choose "decoder" as the attention and clear the box "mask": every letter sees every
-# other, as in the maps of "encoder". But the decoder learned to write with the mask. Type several words, some long: not
-# all come out right now.
+# other, as in the maps of "encoder". But the decoder learned to write with the mask. Type "encoder", "position" and
+# "attention": not all come out right now.
 
 # %%
 lesson.show("live.html", visualize.live(*lesson.letters_backwards(), text="transformer", title="GPT's mask as a lever"))

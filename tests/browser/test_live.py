@@ -1,15 +1,19 @@
 """The live page in a browser: typing, levers and ways to decode, by mouse and by keyboard, beside Python."""
 
 import re
+import sys
 from html import unescape
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests import processes
 from tests.nn.visualize.test_live import LETTERS, drawn, language_model, transformer, without_layer
 from tinytensor import nn
 from tinytensor.models import LanguageModel, decoding
 from tinytensor.models.data.units import Characters
+from tinytensor.models.scripts.lesson import Lesson, Shown
 from tinytensor.nn import visualize
 
 from .conftest import on_paper
@@ -284,3 +288,24 @@ def test_in_the_frame_of_a_notebook(visit, model):
     page.switch_to.frame(frame)
     assert shown(page, "#answer") == said(model)
     page.switch_to.default_content()
+
+
+@pytest.mark.slow
+def test_a_lesson_shows_one_in_a_frame(visit, tmp_path, monkeypatch):
+    """Lesson 3, as its notebook shows it: the model that it trained answers, and a weight can be dragged."""
+    monkeypatch.chdir(tmp_path)
+    script = Path(__file__).parents[2] / "examples" / "lessons" / "03_one_query_by_hand.py"
+    result = processes.run([sys.executable, str(script)], cwd=tmp_path, text=True)
+    assert result.returncode == 0, result.stderr
+    picture = Shown(tmp_path / "runs" / "lessons" / script.stem / "live.html")
+    browser = visit(picture._repr_mimebundle_()["text/html"])
+    browser.switch_to.frame(0)
+    trained, letters = Lesson("99_any").letters_backwards()
+    for word, key in (("transformer", ""), ("transformers", "s")):
+        browser.find_element("id", "text").send_keys(key)
+        ids = decoding.beam_search(trained, [[*letters.encode(word), 2]], beam=1)[0][0].ids
+        assert shown(browser, "#answer") == letters.decode(ids)
+    slide(browser, "#rows tr:nth-child(3) input", 1)
+    assert weights_of_rows(browser)[2] == 1
+    assert sum(weights_of_rows(browser)) == 1  # nothing is left for the others
+    browser.switch_to.default_content()
