@@ -17,7 +17,14 @@ from ..training.trainer import Trainer
 from ..transformer import Transformer
 from .command_line import UsageError, told
 
-BACKWARDS = {"task": "reverse", "d_model": 64, "num_heads": 4, "num_layers": 2, "dropout": 0.0, "max_length": 12}
+BACKWARDS: dict[str, Any] = {
+    "task": "reverse",
+    "d_model": 64,
+    "num_heads": 4,
+    "num_layers": 2,
+    "dropout": 0.0,
+    "max_length": 12,
+}
 """The task and the sizes of a model that learns to write words backwards in ten seconds."""
 
 
