@@ -176,4 +176,6 @@ lesson.number("right word found", (weights.data.argmax(axis=1) == asked).mean(),
 #
 # ## Try
 #
+# Build a larger one yourself: `python -m tinytensor.course build` writes twelve files with holes, from an op to a
+# trained Transformer ([Teaching](../../docs/teaching.md)). Or do the exercises:
 # `python examples/lessons/19_a_framework.py --exercises > mine.py`, fill the holes, then `--check mine.py`.

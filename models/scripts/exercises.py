@@ -107,7 +107,9 @@ def agree(
         mistakes: results of mistakes that can be foreseen, each under the sentence that names it.
     """
     if got is None or got is ...:
-        raise Wrong(f"{what} is {got}: " + ("the hole is still there" if got is ... else "is a `return` missing?"))
+        lost = "has something been computed with `.data`, which cuts the graph?"
+        missing = lost if "grad" in what else "is a `return` missing?"
+        raise Wrong(f"{what} is {got}: {'the hole is still there' if got is ... else missing}")
     try:
         a, b = _numbers(got), _numbers(expected)
     except (TypeError, ValueError):

@@ -117,7 +117,7 @@ def test_build_writes_the_files_and_replaces_none(tmp_path, capsys):
     assert sorted(path.stem for path in folder.iterdir()) == list(build.STEPS)
     assert "12 files" in capsys.readouterr().out
     (folder / "step05_products.py").write_text("mine")
-    with pytest.raises(UsageError, match=r"step01_op\.py already; name another folder"):
+    with pytest.raises(UsageError, match=r"step01_op\.py already; try: python -m tinytensor"):
         build.build(folder)
     assert (folder / "step05_products.py").read_text() == "mine"
 

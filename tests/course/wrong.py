@@ -384,7 +384,7 @@ WRONG = {
         (
             "1 - step / steps)",
             "1 - (step - WARM_UP) / steps)",
-            "it falls from 1 at step 0, not from the end of the warm-up",
+            "the falling line begins at step 0; the lower of both counts",
         ),
         ("    optimizer.zero_grad()\n", "", "the weights after step 2, which must not know the gradient of the"),
         (
@@ -407,7 +407,7 @@ WRONG = {
             "model(batch.source, batch.target_out)",
             "the model is given `target_in`: `target_out` is the answer",
         ),
-        ("batch.target_out, model.pad", "batch.target_out, 0", "padding is `model.pad`, not 0"),
+        ("batch.target_out, model.pad", "batch.target_out, 0", "padding is `model.pad`"),
         ("return float(loss.data.sum())", "return loss", "it gives a Value; expected the loss as a float"),
         ("    optimizer.step()\n", "", "they do not move: the gradient has to be there when the optimiser"),
     ],

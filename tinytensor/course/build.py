@@ -21,7 +21,7 @@ def build(folder: Path) -> int:
     """Write the twelve files into a folder, which is made if need be. It replaces no file that is there."""
     there = [f"{step}.py" for step in STEPS if (folder / f"{step}.py").exists()]
     if there:
-        raise command_line.UsageError(f"{folder} has {there[0]} already; name another folder: course build mine")
+        raise command_line.UsageError(f"{folder} has {there[0]} already; try: python -m tinytensor.course build mine")
     folder.mkdir(parents=True, exist_ok=True)
     for step in STEPS:
         atomic_write(folder / f"{step}.py", (HOLES / f"{step}.py").read_bytes())
@@ -35,7 +35,7 @@ def check(folder: Path, number: int | None = None) -> int:
     for step in STEPS if number is None else STEPS[number - 1 : number]:
         if not (folder / f"{step}.py").is_file():
             raise command_line.UsageError(
-                f"{folder} has no {step}.py; python -m tinytensor.course build makes such a folder"
+                f"{folder} has no {step}.py; python -m tinytensor.course build mine makes a folder with it"
             )
         found = verdicts(folder, step)
         print(f"{step}.py")

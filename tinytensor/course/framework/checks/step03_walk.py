@@ -59,10 +59,10 @@ def check_backward(backward):
     backward(x * x * x)
     lost = {"all ways to x count: what arrives there later is added": x.data**2}
     agree(x.grad, 3 * x.data**2, "x.grad of x * x * x", mistakes=lost)
-    for turned in (False, True):
+    for i in range(4):  # in whatever order they are made or read, one meets the array that is already y's
         x.grad = y.grad = c.grad = None
-        a, b = x + y, x * c
-        backward(b + a if turned else a + b)
+        a, b = (x + y, x * c) if i < 2 else (x * c, x + y)
+        backward(b + a if i % 2 else a + b)
         agree(x.grad, 1 + c.data, "x.grad of (x + y) + (x * c)")
         agree(y.grad, np.ones(3), "y.grad of (x + y) + (x * c): a rule may return g itself, which `+=` would change")
     backward((x * constant) * 2.0)

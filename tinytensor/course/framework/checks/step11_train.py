@@ -26,12 +26,12 @@ class Guess:
 
 
 def check_pace(pace):
-    """Up to step 49, then down to 0 at the last."""
+    """Two lines, one climbs and one falls to 0: at each step the lower one counts."""
     for step, steps in ((0, 400), (1, 400), (30, 400), (49, 400), (150, 400), (399, 400), (40, 60), (59, 60)):
         climbed, fallen = (step + 1) / 50, 1 - step / steps
         mistakes = {
             "the first step is step 0, and has a rate of 1 / WARM_UP": min(step / 50, fallen),
-            "it falls from 1 at step 0, not from the end of the warm-up": min(climbed, 1 - (step - 50) / steps),
+            "the falling line begins at step 0; the lower of both counts": min(climbed, 1 - (step - 50) / steps),
             "the smaller of the two counts": max(climbed, fallen),
         }
         agree(pace(step, steps), min(climbed, fallen), f"the pace of step {step} of {steps}", mistakes=mistakes)
@@ -54,7 +54,7 @@ def check_train_step(train_step):
         other = {
             "it is to say `target_out`, not what it was given": (BATCH.target_in, BATCH.target_in, 3),
             "the model is given `target_in`: `target_out` is the answer": (BATCH.target_out, BATCH.target_out, 3),
-            "padding is `model.pad`, not 0": (BATCH.target_in, BATCH.target_out, 0),
+            "padding is `model.pad`": (BATCH.target_in, BATCH.target_out, 0),
         }
         mistakes = {
             said: cross_entropy(before(BATCH.source, x), y, pad).data.sum() for said, (x, y, pad) in other.items()
