@@ -50,12 +50,7 @@ class RotaryStretch(NamedTuple):
 
 
 def rotary_angles(
-    positions: Any,
-    head_dim: int,
-    base: float = 10000.0,
-    *,
-    stretch: RotaryStretch | None = None,
-    dtype: DType = None,
+    positions: Any, head_dim: int, base: float = 10000.0, *, stretch: RotaryStretch | None = None, dtype: DType = None
 ) -> tuple[Tensor, Tensor]:
     """cos and sin of pos / base^(2i / d), by which `rotate` turns pair i at a position (Su et al. 2021, equation 15).
 

@@ -128,6 +128,13 @@ class _Here(threading.local):
 
 _here = _Here()
 _lock = threading.RLock()
+
+
+def watchers() -> tuple[Watcher, ...]:
+    """The watchers of this thread: what other threads compute, they do not meet."""
+    return _here.watchers
+
+
 _counts: dict[Any, tuple[int, Callable[[], None]]] = {}  # of what is told: for how many watchers, and how to end it
 
 

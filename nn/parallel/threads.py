@@ -17,6 +17,8 @@ from tinytensor.machine import speed
 from tinytensor.modes import Modes, state
 from tinytensor.random import Generator, using
 
+from ..inside.watching import watchers
+
 T = TypeVar("T")
 
 WORTH_IT = 10**9  # parameters times tokens; from here on two threads save more time than a second graph costs
@@ -94,9 +96,9 @@ def _add_up(of_each: Sequence[tuple[Any, ...]]) -> None:
 def side_by_side(tasks: Sequence[Callable[[], T]], device: str = "cpu") -> list[T]:
     """Call some functions, each on its own thread with gradients on or off as here, and return their results.
 
-    Calls them one after another if they compute on a GPU, or if their ops are being recorded.
+    Calls them one after another, on this thread, if they compute on a GPU, or if it records, listens or watches.
     """
-    if device != "cpu" or state.recording is not None or state.told is not None:
+    if device != "cpu" or state.recording is not None or state.told is not None or watchers():
         return [task() for task in tasks]
     return speed.concurrently([partial(_in_modes, state.modes, task) for task in tasks])
 

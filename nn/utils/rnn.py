@@ -112,10 +112,7 @@ def packed_like(input: tt.Tensor, like: PackedSequence, batch_first: bool = Fals
 
 
 def pad_packed_sequence(
-    sequence: PackedSequence,
-    batch_first: bool = False,
-    padding_value: float = 0.0,
-    total_length: int | None = None,
+    sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
 ) -> tuple[tt.Tensor, tt.Tensor]:
     """The padded batch (length, batch, *), or with `batch_first` (batch, length, *), and the lengths (batch,).
 

@@ -248,3 +248,21 @@ def test_runs_that_do_not_differ_have_nothing_to_bring_back():
     for other in (IDS[1:], IDS[:, :4], IDS[:, 1:]):
         with pytest.raises(ValueError, match=r"'layers.0' is \(2, 5, 8\) in the clean run, .*; expected inputs"):
             patched(model, IDS, other, score)
+
+
+def test_what_an_intervention_puts_in_place_reaches_every_row_of_a_generated_batch():
+    """Decoding computes many sentences in two halves, on two threads; a watcher meets what its own thread computes."""
+    tt.manual_seed(0)
+    model = Transformer(30, d_model=32, num_heads=2, num_layers=1, d_ff=64, max_length=16).eval()
+    source = tt.random.integers(3, 30, shape=(20, 8))
+    free = model.generate(source).numpy()
+    with nn.intervene(model, {"*.z": 0.0}):
+        together = model.generate(source).numpy()
+        alone = [model.generate(row[None]).numpy()[0] for row in source]
+    assert not np.array_equal(together, free)
+    for row, expected in zip(together, alone, strict=True):
+        assert list(row[: len(expected)]) == list(expected)
+        assert not row[len(expected) :].any()
+    with nn.cache(model, "transformer.encoder") as values:
+        model.generate(source)
+    assert values["transformer.encoder"].shape[0] == 20
