@@ -13,7 +13,7 @@ from pathlib import Path
 
 from links import ROOT
 
-LESSON = ROOT / "examples" / "lessons" / "03_one_query_by_hand.py"
+LESSON = ROOT / "examples" / "lessons" / "01_dot_product.py"
 PLACES = {"tinytensor": ROOT / "tinytensor", "tinytensor/nn": ROOT / "nn", "tinytensor/models": ROOT / "models"}
 ALWAYS = (2026, 1, 1, 0, 0, 0)  # the time of each file, so that the same library is the same archive
 

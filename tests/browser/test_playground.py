@@ -81,7 +81,7 @@ def write(browser, code):
 
 def test_a_lesson_is_run_changed_and_shown(browser, serve):
     browser.get(serve("py"))
-    lesson = (ROOT / "examples" / "lessons" / "03_one_query_by_hand.py").read_text(encoding="utf-8")
+    lesson = (ROOT / "examples" / "lessons" / "01_dot_product.py").read_text(encoding="utf-8")
     assert browser.find_element("id", "code").get_property("value") == lesson
     assert browser.execute_script("return window.done") is None  # nothing is loaded unasked
     assert run(browser) == ("Done.", f"ran {len(lesson.splitlines()) + 1} lines")
