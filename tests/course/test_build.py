@@ -88,6 +88,30 @@ def test_a_mistake_is_refused_in_words(step, number, tmp_path, tried):
     assert [said for right, said in found if not right and words in said.partition(" (a hint: ")[0]] != []
 
 
+def test_an_engine_that_adds_in_place_is_refused_where_it_walks_by_age(tmp_path, tried):
+    add = "            arrived[parent] = arrived[parent] + gradient if parent in arrived else gradient\n"
+    in_place = "np.add(arrived[parent], gradient, out=arrived[parent])"
+    new = f"            arrived[parent] = {in_place} if parent in arrived else gradient\n"
+    walk = changed(tmp_path / "mine", "step03_walk", add, new) / "step03_walk.py"
+    text = walk.read_text(encoding="utf-8")
+    assert text.count("return found\n") == 1
+    walk.write_text(text.replace("return found\n", "return sorted(found, key=lambda v: v.age)\n"), encoding="utf-8")
+    node = walk.with_name("step02_node.py")
+    text, begun, rest = node.read_text(encoding="utf-8").partition("        self.data, self.wants")
+    assert begun
+    age = "        self.age = Value.count = getattr(Value, 'count', 0) + 1\n"
+    node.write_text(text + age + begun + rest, encoding="utf-8")
+    order, (right, words) = tried(walk.parent, "step03_walk")
+    assert order[0]
+    assert not right
+    assert "which `+=` would change" in words
+
+
+def test_a_rule_may_make_its_own_ones(tmp_path, tried):
+    folder = changed(tmp_path / "ones", "step04_broadcast", "xp.broadcast_to(g, shape)", "g * xp.ones(shape)")
+    assert all(right for right, _ in tried(folder, "step04_broadcast"))
+
+
 def test_every_step_has_mistakes():
     assert list(WRONG) == list(build.STEPS)
     assert min(map(len, WRONG.values())) >= 8

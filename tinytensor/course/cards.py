@@ -13,7 +13,7 @@ from tinytensor.testing import report
 from .drawing import declared
 
 LEFT_OUT = dict.fromkeys(
-    ("second order", "empty arrays", "large inputs", "saved", "speed"), "a small engine does without"
+    ("second order", "empty arrays", "large inputs", "dtypes", "saved", "speed"), "a small engine does without"
 )
 
 
