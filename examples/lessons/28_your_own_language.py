@@ -172,6 +172,8 @@ aligned = by_kind(looked == places[:, :, None])
 table = np.array([*aligned.values()])
 lesson.number("looks at its own word: the best head of each kind, least", table.max(axis=1).min(), ".0%")
 lesson.show("heads", visualize.matrix(table, rows=[*aligned], title="Share of words whose own word a head looks at"))
+
+# %%
 source, target = [*test[0], "<end>"], [*right[0], "<end>"]
 lesson.show("attention", visualize.attention_grid(weights[0][:, : len(target), : len(source)], source, target))
 
