@@ -206,13 +206,14 @@ def multi_head(query, key, value, num_heads, weight, bias, mask, *, scale, dropo
 
 def project(query: Tensor, key: Tensor, value: Tensor, weight: Any, bias: Any) -> tuple[Tensor, Tensor | None]:
     """Q, and K and V side by side, or all three of self-attention, in as few matrix products as the inputs allow."""
-    if isinstance(weight, Tensor) and query is key is value:
+    together = not isinstance(weight, tuple)
+    if together and query is key is value:
         return linear(query, weight, bias), None
-    if isinstance(weight, Tensor) and key is value:
+    if together and key is value:
         d = query.shape[-1]
         of_query, of_memory = (None, None) if bias is None else (bias[:d], bias[d:])
         return linear(query, weight[:d], of_query), linear(key, weight[d:], of_memory)
-    weights = tt.split(weight, 3) if isinstance(weight, Tensor) else weight
+    weights = tt.split(weight, 3) if together else weight
     biases = (None, None, None) if bias is None else tt.split(bias, 3)
     q, k, v = (linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases))
     return q, tt.concat([k, v], axis=-1)
