@@ -107,8 +107,8 @@ def agree(
         mistakes: results of mistakes that can be foreseen, each under the sentence that names it.
     """
     if got is None or got is ...:
-        lost = "has something been computed with `.data`, which cuts the graph?"
-        missing = lost if "grad" in what else "is a `return` missing?"
+        cut = "is a `return` missing, or was something computed with `.data`, which cuts the graph?"
+        missing = cut if "grad" in what else "is a `return` missing?"
         raise Wrong(f"{what} is {got}: {'the hole is still there' if got is ... else missing}")
     try:
         a, b = _numbers(got), _numbers(expected)
