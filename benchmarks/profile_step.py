@@ -48,7 +48,7 @@ class Stopwatch:
 def watch_ops(watch: Stopwatch) -> None:
     """Time every op from here on, and the optimiser.
 
-    What is wrapped is no text of a fast way: a function of the textbook in another one's place would turn ways off.
+    It wraps records of ops, and no function of the textbook: to replace one would turn fast ways off.
     """
     from tinytensor import nn, ops
 

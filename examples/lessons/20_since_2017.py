@@ -109,7 +109,7 @@ lesson.show("llama", graph)
 # ## What it means
 #
 # What has stayed is the whole of the other lessons: queries, keys, values, √dₖ, heads, masks, residual connections.
-# What went is what proved not to be needed: the mean in layer norm, biases, the length of a query.
+# Gone is all that proved not to be needed: the mean in layer norm, biases, the length of a query.
 #
 # The parts: [layers.py](../../nn/layers.py), [feed_forward.py](../../nn/feed_forward.py),
 # [self_attention.py](../../nn/self_attention.py). Models to train and weights of others to read:

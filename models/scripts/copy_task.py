@@ -18,13 +18,8 @@ from ..transformer import Transformer
 from .command_line import UsageError, told
 
 BACKWARDS: dict[str, Any] = {
-    "task": "reverse",
-    "d_model": 64,
-    "num_heads": 4,
-    "num_layers": 2,
-    "dropout": 0.0,
-    "max_length": 12,
-}
+    "task": "reverse", "d_model": 64, "num_heads": 4, "num_layers": 2, "dropout": 0.0, "max_length": 12,
+}  # fmt: skip
 """The task and the sizes of a model that learns to write words backwards in ten seconds."""
 
 

@@ -128,14 +128,12 @@ class _Here(threading.local):
 
 _here = _Here()
 _lock = threading.RLock()
+_counts: dict[Any, tuple[int, Callable[[], None]]] = {}  # of what is told: for how many watchers, and how to end it
 
 
 def watchers() -> tuple[Watcher, ...]:
-    """The watchers of this thread: what other threads compute, they do not meet."""
+    """The watchers of this thread, which meet no value that another thread computes."""
     return _here.watchers
-
-
-_counts: dict[Any, tuple[int, Callable[[], None]]] = {}  # of what is told: for how many watchers, and how to end it
 
 
 def _hear(place: Place, value: Any) -> Any:

@@ -118,6 +118,11 @@ WRONG = {
         ),
         ("reversed(order(result))", "order(result)", "<Value (3,) of no op>"),
         (
+            "        if value.op is None:\n",
+            "        if True:\n",
+            "a Value that was computed got one; expected leaves alone",
+        ),
+        (
             "            gradient = fit(gradient, parent.data.shape)\n",
             "",
             "fit was called with shapes []; parents have (2, 3) and (3,)",

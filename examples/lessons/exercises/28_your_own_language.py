@@ -141,7 +141,7 @@ def groups(words, n, step=1):
 
 
 def alike(numbers, all_of_them):
-    """Whether the first number, or any of them, comes again, so that a mistake could not be told."""
+    """True if the first number, or any of them, comes again, so that a mistake could not be told."""
     first = numbers if all_of_them else numbers[:1]
     return any(abs(a - b) < 1e-3 for i, a in enumerate(first) for b in numbers[i + 1 :])
 
