@@ -85,7 +85,7 @@ def test_the_solution_is_right_and_the_hole_is_named(step, tmp_path, tried):
 def test_a_mistake_is_refused_in_words(step, number, tmp_path, tried):
     old, new, words = WRONG[step][number]
     found = tried(changed(tmp_path / "mine", step, old, new), step)
-    assert [said for right, said in found if not right and words in said.partition(" (a hint: ")[0]] != []
+    assert [said for right, said in found if not right and words in said] != []
 
 
 def test_an_engine_that_adds_in_place_is_refused_where_it_walks_by_age(tmp_path, tried):
@@ -135,14 +135,26 @@ def test_a_file_that_does_not_come_to_its_end_is_told(old, new, words, tmp_path)
     assert others == []
 
 
+def test_an_error_has_the_shapes_that_met(tmp_path, tried):
+    wrong = "    arrived = {result: np.ones_like(result.data) @ np.ones((7, 2))}\n"
+    folder = changed(tmp_path / "mine", "step03_walk", "    arrived = {result: np.ones_like(result.data)}\n", wrong)
+    _, (right, said) = tried(folder, "step03_walk")
+    assert not right
+    assert "it raised ValueError, line 32 of step03_walk.py, where result has shape (3,): matmul: " in said
+
+
 def test_build_writes_the_files_and_replaces_none(tmp_path, capsys):
     folder = tmp_path / "a" / "framework"
     assert build.build(folder) == 0
     assert sorted(path.stem for path in folder.iterdir()) == list(build.STEPS)
-    assert "12 files" in capsys.readouterr().out
+    assert "12 new files" in capsys.readouterr().out
     (folder / "step05_products.py").write_text("mine")
-    with pytest.raises(UsageError, match=r"step01_op\.py already; try: python -m tinytensor"):
+    with pytest.raises(UsageError, match=r"has all files; try: python -m tinytensor"):
         build.build(folder)
+    (folder / "step07_norm.py").unlink()
+    assert build.build(folder) == 0
+    assert "1 new file;" in capsys.readouterr().out
+    assert (folder / "step07_norm.py").read_bytes() == (build.HOLES / "step07_norm.py").read_bytes()
     assert (folder / "step05_products.py").read_text() == "mine"
 
 
@@ -152,8 +164,12 @@ def test_check_goes_on_to_the_first_mistake(tmp_path, capsys):
     assert build.check(tmp_path / "mine") == 1
     told = capsys.readouterr().out
     assert "step01_op.py\n  ok    Op: right\n" in told
-    assert "  WRONG apply: the hole is still there" in told
+    assert "  WRONG apply: the hole is still there\n" in told
+    assert told.endswith("\n--hint behind this command adds a hint\n")
     assert "step03_walk.py" not in told
+    assert build.check(tmp_path / "mine", 2, hint=True) == 1
+    assert "  WRONG apply: the hole is still there (a hint: " in (told := capsys.readouterr().out)
+    assert "--hint" not in told
     assert build.check(tmp_path / "mine", 1) == 0
     (tmp_path / "mine" / "step02_node.py").unlink()
     with pytest.raises(UsageError, match="has no step02_node.py"):
@@ -169,7 +185,7 @@ def test_the_command_line_tells_mistakes_in_one_line(tmp_path):
 
     code, words = told("check", "nowhere")
     assert (code, words) == (2, words)
-    assert words.startswith("course: nowhere has no step01_op.py; ")
+    assert words.startswith("course: nowhere has no step01_op.py; python -m tinytensor.course build nowhere ")
     code, words = told("check", "nowhere", "13")
     assert code == 2
     assert "must be at most 12, got 13" in words

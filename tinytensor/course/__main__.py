@@ -35,12 +35,14 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("folder", nargs="?", type=Path, default=Path("framework"), help="where they go")
     one.set_defaults(do=lambda o: build.build(o.folder))
 
-    one = commands.add_parser("check", help="say how far the twelve files are right; exit code 1 where one is not")
+    says = "say how far the twelve files are right; exit code 1 where one is not"
+    one = commands.add_parser("check", help=says, description=says)
     one.add_argument("folder", type=Path, help="the folder that `build` has written")
     one.add_argument(
         "step", nargs="?", type=command_line.up_to(LAST), help="only this step; default: up to the first mistake"
     )
-    one.set_defaults(do=lambda o: build.check(o.folder, o.step))
+    one.add_argument("--hint", action="store_true", help="a hint behind each mistake")
+    one.set_defaults(do=lambda o: build.check(o.folder, o.step, o.hint))
 
     one = commands.add_parser("new", help="write a lesson with exercises to begin from, and the file that checks them")
     one.add_argument("name", help="for example hw1: hw1.py and exercises/hw1.py are written")

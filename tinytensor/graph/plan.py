@@ -166,16 +166,16 @@ REACH = 400
 
 
 def residuals(structure: Structure) -> dict[str, str]:
-    """For the id of each op `x + f(x)`, the id of the value that goes around, `x`."""
+    """For the id of each op `x + f(x)`, both of one shape, the id of the value that goes around, `x`."""
+    shapes = {v.id: v.shape for v in structure.values}  # in `x - mean(x)` they differ
     makers = {op.output: i for i, op in enumerate(structure.ops)}
     vectors = {  # biases and constants do not go around
         v.id for v in structure.values if v.kind == "constant" or (v.kind == "parameter" and len(v.shape) < 2)
     }
     found = {}
     for op in structure.ops:
-        if op.name == "add" and None not in op.inputs and len(set(op.inputs)) == 2:
-            first, second = op.inputs
-            for around, through in ((first, second), (second, first)):
+        if op.name == "add" and len({shapes.get(str(v)) for v in op.inputs}) == 1 < len(set(op.inputs)):
+            for around, through in (op.inputs, op.inputs[::-1]):
                 if around not in vectors and _leads_to(structure, makers, str(around), str(through)):
                     found[op.id] = str(around)
                     break

@@ -11,6 +11,7 @@ from step11_train import train
 from tinytensor.course.drawing import graph_of
 from tinytensor.models.data.batch import BOS, EOS, PAD
 from tinytensor.models.data.sequences import SequenceTask
+from tinytensor.models.scripts import command_line
 
 
 def generate(model, source, longest):
@@ -30,7 +31,7 @@ def generate(model, source, longest):
 
 
 def main(steps=1000):
-    """Train, and the share of unseen words that come out right."""
+    """Train, say how many unseen words come out right, and draw the model."""
     task = SequenceTask("reverse", max_length=8)
     model = Transformer(task.vocabulary)
     train(model, task, steps)
@@ -45,8 +46,7 @@ def main(steps=1000):
     loss = cross_entropy(model(batch.source, batch.target_in), batch.target_out, PAD)
     graph_of(loss, model.parameters, depth=1, title="Your Transformer").save("transformer.svg")
     print("your Transformer is drawn in transformer.svg")
-    return share
 
 
 if __name__ == "__main__":
-    main()
+    command_line.run(main)

@@ -551,6 +551,13 @@ def test_a_bias_that_is_added_twice_is_no_residual_connection():
     assert residuals(graph.structure) == {}
 
 
+def test_a_mean_that_is_taken_off_is_no_residual_connection():
+    x = leaf(2, 3)
+    with tt.record() as graph:
+        x + tt.mean(x, axis=1, keepdims=True) * -1.0
+    assert residuals(graph.structure) == {}
+
+
 def test_very_long_detours_are_not_searched():
     x = leaf(2, 2)
     with tt.record() as graph:

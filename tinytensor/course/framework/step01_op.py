@@ -9,7 +9,7 @@ import numpy as np
 
 
 class Op:
-    """A function `forward(xp, *inputs, *, **parameters)` and its rules, by the names of the inputs."""
+    """A function such as `forward(xp, x, y, *, axis)`, inputs before parameters; and its rules, by the inputs."""
 
     def __init__(self, forward, rules):
         self.name, self.forward, self.rules = forward.__name__, forward, rules

@@ -47,7 +47,7 @@ def check_multiply(multiply):
 
 
 def check_divide(divide):
-    """d(x / y)/dx = 1 / y, and d(x / y)/dy = -x / y²."""
+    """d(x / y)/dx = 1 / y, and d(x / y)/dy = -x / y², which is -out / y."""
     card(divide, (A, B), (A, SMALL))
 
 
