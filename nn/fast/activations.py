@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from ..functional.activations import _gelu, _gelu_tanh, _log_softmax, _softmax, relu
@@ -15,13 +16,8 @@ FAR = 1e4  # from there on a GELU is x or 0 to the last digit
 
 @relu.forward
 def relu_forward(xp, input):
-    out = xp.fresh(input.shape, dtype=input.dtype)
-    x, y = xp.contiguous(input).reshape(-1), out.reshape(-1)
-
-    def clip_below(i: slice) -> None:
-        xp.maximum(x[i], 0, out=y[i])
-
-    xp.in_parts(clip_below, out.size, out.size)
+    rectify = xp.kernel("relu", input)
+    out = xp.asarray(xp.maximum(input, 0)) if rectify is None else rectify(input)
     return out, (out,)
 
 
@@ -31,101 +27,61 @@ def relu_backward(xp, g, saved, needs):
     g = xp.contiguous(g)
     if relu_gradient := xp.kernel("relu_gradient", g, out):
         return (relu_gradient(g, out),)
-    g_input = xp.fresh(g.shape, dtype=g.dtype)
-    g_flat, y, g_x = g.reshape(-1), out.reshape(-1), g_input.reshape(-1)
-
-    def zero_gradients(i: slice) -> None:
-        xp.zero_where(y[i] <= 0, g_flat[i], out=g_x[i])
-
-    xp.in_parts(zero_gradients, g_x.size, 2 * g_x.size, width=8)  # pieces with room for what is written on the way
-    return (g_input,)
+    return (xp.where(out <= 0, g.dtype.type(0), g),)
 
 
-# ---- GELU
+# ---- GELU and SiLU: x times a share of it, which grows from 0 to 1
+
+
+def multiply(xp: Any, name: str, x: Any, share_of: Callable[[Any], Any]) -> tuple[Any, tuple[Any, ...]]:
+    """x * share_of(x), and what the gradient needs."""
+    if (function := xp.kernel(name, x)) is not None:
+        return function(x), (x,)
+    share = share_of(x)
+    return x * share, (x, share)
+
+
+def differentiate(xp: Any, name: str, g: Any, saved: Any, slope: Callable[[Any, Any], Any]) -> tuple[Any]:
+    """The gradient for x; `slope` is x times that of the share, given x and the share."""
+    if len(saved) == 1:
+        return (xp.kernel(f"{name}_gradient", *saved)(xp.contiguous(g), *saved),)
+    return ((saved[1] + slope(*saved)) * g,)
+
+
+ROOT = math.sqrt(2 / math.pi)
 
 
 @_gelu.forward
 def gelu_forward(xp, x):
-    if (gelu := xp.kernel("gelu", x)) is not None:
-        return gelu(x), (x,)
-    below = xp.erf(x * (1 / math.sqrt(2)))
-    below += 1
-    below *= 0.5
-    return x * below, (x, below)
+    return multiply(xp, "gelu", x, lambda x: 0.5 + 0.5 * xp.erf(x * math.sqrt(0.5)))
 
 
 @_gelu.backward
 def gelu_backward(xp, g, saved, needs):
-    x = saved[0]
-    if len(saved) == 1:
-        return (xp.kernel("gelu_gradient", x)(xp.contiguous(g), x),)
-    below = saved[1]
-    slope = xp.exp(x * x * -0.5)
-    slope *= x
-    slope *= 1 / math.sqrt(2 * math.pi)
-    slope += below
-    slope *= g
-    return (slope,)
+    return differentiate(xp, "gelu", g, saved, lambda x, share: x * (0.5 * ROOT * xp.exp(-0.5 * (x * x))))
 
 
 @_gelu_tanh.forward
 def gelu_tanh_forward(xp, x):
-    if (gelu_tanh := xp.kernel("gelu_tanh", x)) is not None:
-        return gelu_tanh(x), (x,)
-    square = x * x
-    inner = square * 0.044715
-    inner += 1
-    inner *= x
-    inner *= math.sqrt(2 / math.pi)
-    t = xp.tanh(inner)
-    out = t + 1
-    out *= 0.5
-    out *= x
-    return out, (x, square, t)
+    return multiply(xp, "gelu_tanh", x, lambda x: 0.5 + 0.5 * xp.tanh(ROOT * x * (1 + 0.044715 * (x * x))))
 
 
 @_gelu_tanh.backward
 def gelu_tanh_backward(xp, g, saved, needs):
-    x = saved[0]
-    if len(saved) == 1:
-        return (xp.kernel("gelu_tanh_gradient", x)(xp.contiguous(g), x),)
-    square, t = saved[1:]
-    slope = xp.minimum(square, FAR**2)  # where 1 - t * t is 0, and would meet infinity
-    slope *= 3 * 0.044715
-    slope += 1
-    slope *= math.sqrt(2 / math.pi)
-    slope *= 1 - t * t
-    slope *= x
-    slope += t
-    slope += 1
-    slope *= 0.5
-    slope *= g
-    return (slope,)
+    def slope(x, share):  # far out it is 0, and would meet infinity
+        return x * (share * (1 - share) * (2 * ROOT * (1 + 3 * 0.044715 * xp.minimum(x * x, FAR**2))))
 
-
-# ---- SiLU
+    return differentiate(xp, "gelu_tanh", g, saved, slope)
 
 
 @_silu.forward
 def silu_forward(xp, x):
-    if (silu := xp.kernel("silu", x)) is not None:
-        return silu(x), (x,)
-    share = xp.sigmoid(x)
-    return x * share, (x, share)
+    return multiply(xp, "silu", x, xp.sigmoid)
 
 
 @_silu.backward
 def silu_backward(xp, g, saved, needs):
-    x = saved[0]
-    if len(saved) == 1:
-        return (xp.kernel("silu_gradient", x)(xp.contiguous(g), x),)
-    share = saved[1]
-    slope = 1 - share
-    slope *= x
-    slope += 1
-    slope *= share
-    slope *= g
-    return (slope,)
+    return differentiate(xp, "silu", g, saved, lambda x, share: x * (share * (1 - share)))
 
 
 # ---- softmax
@@ -146,22 +102,15 @@ def softmax_backward(xp, g, saved, needs, *, axis):
     return (xp.moveaxis(gradient, -1, axis),)
 
 
-SAFE = 40.0  # exp of numbers up to this size neither overflows nor vanishes in float32
-
-
-def softmax_rows(xp: Any, x: Any, shift: bool = True) -> None:
-    """Turn a contiguous raw array into its softmax over the last axis, in place; rows of -inf become zeros.
-
-    Without `shift` the largest element of each row is not subtracted first: for elements up to SAFE, or -inf.
-    """
+def softmax_rows(xp: Any, x: Any) -> None:
+    """Turn a contiguous raw array into its softmax over the last axis, in place; rows of -inf become zeros."""
     if not x.size:
         return
     if softmax := xp.kernel("softmax", x):
         return softmax(x)
-    if shift:
-        largest = xp.row_max(x)
-        largest[largest == -math.inf] = 0
-        x -= largest
+    largest = xp.row_max(x)
+    largest[largest == -math.inf] = 0
+    x -= largest
     xp.exp(x, out=x)
     total = xp.row_sum(x)
     total[total == 0] = 1

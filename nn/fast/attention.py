@@ -18,7 +18,7 @@ from ..functional.attention import _attention, _multi_head
 from ..functional.dropout import Dropped
 from ..functional.linear import linear
 from . import attention_blocks as blocks
-from .activations import SAFE, softmax_gradient_in_place, softmax_rows
+from .activations import softmax_gradient_in_place, softmax_rows
 from .dropout import drop_into
 from .tuning import ATTENTION_WORK as WORK
 from .tuning import LOOPS_FROM
@@ -61,8 +61,7 @@ def attend_at_once(xp: Any, given: blocks.Attention, keep: Any, out: Any) -> tup
     kept = weights if keep is None and not narrow else xp.fresh(weights.shape, dtype=q.dtype)
     mask = xp.arange(k.shape[-2]) > xp.arange(q.shape[-2])[:, None] if given.causal else given.mask
     boolean = mask is not None and mask.dtype.kind == "b"
-    may_stay = not narrow and (mask is None or boolean)
-    zero, nothing = weights.dtype.type(0), weights.dtype.type(-math.inf)
+    nothing = weights.dtype.type(-math.inf)
 
     def attend_rows(i: slice) -> None:
         scores = weights[i]
@@ -71,14 +70,13 @@ def attend_at_once(xp: Any, given: blocks.Attention, keep: Any, out: Any) -> tup
         else:
             xp.matmul(q[i], xp.matrix_transpose(k[i]), out=scores)
             scores *= given.scale
-        shift = not (may_stay and xp.within(scores, SAFE))
         if mask is not None:
             there = _at(mask, i, scores.ndim)
-            if boolean and shift:  # a hidden score may be NaN, which it would stay if infinity were added
+            if boolean:  # a hidden score may be NaN, which it would stay if infinity were added
                 scores[...] = xp.where(there, nothing, scores)
             else:
-                scores += xp.where(there, nothing, zero) if boolean else there
-        softmax_rows(xp, scores, shift)
+                scores += there
+        softmax_rows(xp, scores)
         if narrow:
             kept[i] = scores if keep is None else scores * _at(keep, i, scores.ndim) * given.dropped.scale
         elif keep is not None:

@@ -15,22 +15,16 @@ def cross_entropy_forward(xp, logits, target, weight, *, ignore_index, label_smo
     if weight is not None:
         weight = xp.astype(weight, logits.dtype)
         row_weight = row_weight * weight[safe]
-    shift, total, picked, spread_over = (xp.fresh(len(target), dtype=logits.dtype) for _ in range(4))
-
-    def sum_exponentials(i: slice) -> None:
-        largest = xp.row_max(logits[i])
-        shift[i] = largest[:, 0]
-        shifted = logits[i] - largest
-        # Relative to the largest logit, so that the loss of a sure prediction keeps its digits.
-        picked[i] = shifted[xp.arange(len(shifted)), safe[i]]
-        if label_smoothing > 0:
-            spread_over[i] = xp.row_sum(shifted if weight is None else shifted * weight)[:, 0]
-        total[i] = xp.row_sum(xp.exp(shifted, out=shifted))[:, 0]
-
     if cross_entropy := xp.kernel("cross_entropy", logits, weight):
         shift, total, picked, spread_over = cross_entropy(logits, safe, weight, label_smoothing > 0)
     else:
-        xp.in_parts(sum_exponentials, len(target), 6 * logits.size, width=logits.shape[1])
+        largest = xp.row_max(logits)
+        # Relative to the largest logit, so that the loss of a sure prediction keeps its digits.
+        shift, shifted = largest[:, 0], logits - largest
+        picked = shifted[xp.arange(len(shifted)), safe]
+        if label_smoothing > 0:
+            spread_over = xp.row_sum(shifted if weight is None else shifted * weight)[:, 0]
+        total = xp.row_sum(xp.exp(shifted))[:, 0]
     log_total = xp.log(total)
     losses = xp.where(counted, log_total - picked, 0) * row_weight  # an ignored row may hold -inf
     if label_smoothing > 0:
@@ -62,15 +56,9 @@ def cross_entropy_backward(xp, g, saved, needs, *, ignore_index, label_smoothing
     factor = (hit + spread * (classes if weight is None else xp.sum(weight))) / total
     if cross_entropy_gradient := xp.kernel("cross_entropy_gradient", logits, weight):
         return cross_entropy_gradient(logits, safe, weight, shift, factor, spread, hit), None, None
-    gradient = xp.fresh_like(logits)
-
-    def gradients_of_rows(i: slice) -> None:  # exp(logits) again: that is faster than to write it to memory and read it
-        xp.subtract(logits[i], shift[i, None], out=gradient[i])
-        xp.exp(gradient[i], out=gradient[i])
-        gradient[i] *= factor[i, None]
-        if label_smoothing > 0:
-            gradient[i] -= spread[i, None] if weight is None else spread[i, None] * weight
-
-    xp.in_parts(gradients_of_rows, len(total), 4 * logits.size, width=classes)
+    gradient = xp.exp(logits - shift[:, None])
+    gradient *= factor[:, None]
+    if label_smoothing > 0:
+        gradient -= spread[:, None] if weight is None else spread[:, None] * weight
     gradient[xp.arange(len(safe)), safe] -= hit
     return gradient, None, None

@@ -1,4 +1,4 @@
-"""The fast pairs of normalisation: row after row in the cache, and for backward only the normalised rows."""
+"""The fast pairs of normalisation: in one pass where there is a kernel; for backward only the normalised rows."""
 
 from __future__ import annotations
 
@@ -39,20 +39,10 @@ def normalize(xp: Any, name: str, x: Any, axes: int, weight: Any, bias: Any, eps
     if norm := xp.kernel(name, rows, weight, bias):
         out, normal, scale = norm(rows, weight, bias, eps)
         return out.reshape(x.shape), normal, scale
-    normal, out = xp.fresh_like(rows), xp.fresh_like(rows)
-    scale = xp.fresh((len(rows), 1), dtype=rows.dtype)
-
-    def normalize_rows(i: slice) -> None:
-        deviation = rows[i]
-        if name == "layer_norm":  # two passes: the variance of what is left
-            deviation = xp.subtract(rows[i], xp.row_sum(rows[i]) / columns, out=normal[i])
-        scale[i] = 1 / xp.sqrt(xp.row_dot(deviation, deviation) / columns + eps)
-        xp.multiply(deviation, scale[i], out=normal[i])
-        xp.multiply(normal[i], 1 if weight is None else weight, out=out[i])
-        if bias is not None:
-            out[i] += bias
-
-    xp.in_parts(normalize_rows, len(rows), 4 * rows.size, width=columns)
+    deviation = rows - xp.row_sum(rows) / columns if name == "layer_norm" else rows  # two passes: then its variance
+    scale = 1 / xp.sqrt(xp.row_dot(deviation, deviation) / columns + eps)
+    normal = deviation * scale
+    out = normal * (1 if weight is None else weight) + (0 if bias is None else bias)
     return out.reshape(x.shape), normal, scale
 
 
@@ -62,26 +52,12 @@ def differentiate(xp: Any, name: str, needs: Any, g: Any, normal: Any, scale: An
     if gradient := xp.kernel(f"{name}_gradient", g_rows, normal, scale, weight):
         found = gradient(g_rows, normal, scale, weight)
         return found[0].reshape(g.shape), *(each if needed else None for each, needed in zip(found[1:], needs[1:]))
-    g_x: Any = xp.fresh(normal.shape, dtype=normal.dtype) if needs[0] else None
-    sums: dict[int, tuple[Any, Any]] = {}  # for weight and bias, by the first row of each part
-
-    def gradients_of_rows(i: slice) -> None:
-        h = xp.fresh_like(normal[i])
-        sums[i.start] = (
-            xp.sum(xp.multiply(g_rows[i], normal[i], out=h), axis=0) if needs[1] else None,
-            xp.sum(g_rows[i], axis=0) if needs[2] else None,
-        )
-        if needs[0]:
-            # With h = g * weight: scale * (h - mean(h) - normal * mean(h * normal)), the RMS norm's without mean(h)
-            xp.multiply(g_rows[i], 1 if weight is None else weight, out=h)
-            along = xp.row_dot(h, normal[i]) / normal.shape[1]
-            if name == "layer_norm":
-                h -= xp.row_sum(h) / normal.shape[1]
-            h -= normal[i] * along
-            xp.multiply(h, scale[i], out=g_x[i])
-
-    xp.in_parts(gradients_of_rows, len(normal), 5 * normal.size, width=normal.shape[1])
-    of_parameters = [
-        sum(sums[start][place] for start in sorted(sums)) if needed else None for place, needed in enumerate(needs[1:])
-    ]
-    return g_x.reshape(g.shape) if needs[0] else None, *of_parameters
+    g_weight = xp.sum(g_rows * normal, axis=0) if needs[1] else None
+    g_bias = xp.sum(g_rows, axis=0) if needs[2] else None
+    if not needs[0]:
+        return None, g_weight, g_bias
+    # With h = g * weight: scale * (h - mean(h) - normal * mean(h * normal)), the RMS norm's without mean(h)
+    h = g_rows * (1 if weight is None else weight)
+    h_mean = xp.row_sum(h) / normal.shape[1] if name == "layer_norm" else 0
+    g_x = scale * (h - h_mean - normal * (xp.row_dot(h, normal) / normal.shape[1]))
+    return g_x.reshape(g.shape), g_weight, g_bias

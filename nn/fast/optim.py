@@ -1,7 +1,4 @@
-"""The optimisers' steps in place: no new arrays, every core, all parameters together in one compiled loop or kernel.
-
-Where there is neither, NumPy goes through pieces of the arrays that stay in the cache.
-"""
+"""The optimisers' steps in place, all parameters together in one compiled loop or kernel, or one after the other."""
 
 from __future__ import annotations
 
@@ -19,7 +16,6 @@ from tinytensor.tensor import wrap
 from ..optim.adam import Adam
 from ..optim.optimizer import WIDER, Due, Optimizer
 from ..optim.sgd import SGD
-from .tuning import UPDATE_CHUNK, UPDATE_WORK
 
 
 class Batch(NamedTuple):
@@ -64,8 +60,8 @@ class Step:
         """The numbers that an update computes with, in the order of the loop."""
         raise NotImplementedError
 
-    def update(self, xp: Any, arrays: list[Any], scratch: Any, numbers: tuple[float, ...]) -> None:
-        """Update flat pieces of parameters, given as their values, gradients and state, with two of scratch memory."""
+    def update(self, xp: Any, arrays: list[Any], numbers: tuple[float, ...]) -> None:
+        """Update a parameter, given as its values, gradient and state."""
         raise NotImplementedError
 
     def __call__(self, optimizer: Optimizer, due: list[Due]) -> None:
@@ -110,29 +106,8 @@ class Step:
             if kernel := xp.kernel(self.kernels.get(len(names), ""), *every, size=size):
                 kernel(parameters, numbers)
             else:
-                self._update_in_pieces(xp, parameters, numbers)
-
-    def _update_in_pieces(self, xp: Any, parameters: list[list[Any]], numbers: tuple[float, ...]) -> None:
-        """Call `update` for pieces of the arrays, as many on each core.
-
-        On the CPU they stay in the cache through all operations of an update; on a GPU, where each call has its cost,
-        there is one for each parameter.
-        """
-        pieces = []
-        for arrays in parameters:
-            flat = [xp.reshape(array, (-1,)) for array in arrays]
-            chunk = UPDATE_CHUNK if xp.device == "cpu" else flat[0].size
-            pieces += [[a[start : start + chunk] for a in flat] for start in range(0, flat[0].size, chunk)]
-        pieces.sort(key=lambda piece: -piece[0].size)
-        threads = tt.get_num_threads()
-        shares = [pieces[i::threads] for i in range(threads)]  # of about the same size
-
-        def update_share(some: slice) -> None:
-            scratch = xp.fresh((2, pieces[0][0].size), dtype=pieces[0][0].dtype)
-            for piece in itertools.chain(*shares[some]):
-                self.update(xp, piece, scratch[:, : piece[0].size], numbers)
-
-        xp.in_parts(update_share, threads, UPDATE_WORK * sum(arrays[0].size for arrays in parameters))
+                for arrays in parameters:
+                    self.update(xp, arrays, numbers)
 
 
 def _that_fits(state: dict[str, Any], name: str, values: Any, xp: Any) -> Any:
@@ -171,27 +146,18 @@ class AdamStep(Step):
         sign = -1.0 if group["maximize"] else 1.0
         return alpha, beta1, 1.0 - beta1, beta2, 1.0 - beta2, eps * correction, shrink, penalty, sign
 
-    def update(self, xp: Any, arrays: list[Any], scratch: Any, numbers: tuple[float, ...]) -> None:
+    def update(self, xp: Any, arrays: list[Any], numbers: tuple[float, ...]) -> None:
         theta, g, m, v, *largest = arrays
-        signed, scratch = scratch
         alpha, beta1, rest1, beta2, rest2, eps, shrink, penalty, sign = numbers
-        if sign < 0:
-            g = xp.multiply(g, sign, out=signed)
-        if penalty:
-            g = xp.add(g, xp.multiply(theta, penalty, out=scratch), out=signed)
+        g = sign * g + penalty * theta if penalty else sign * g
         m *= beta1
-        m += xp.multiply(g, rest1, out=scratch)
+        m += rest1 * g
         v *= beta2
-        xp.multiply(g, g, out=scratch)
-        v += xp.multiply(scratch, rest2, out=scratch)
+        v += rest2 * (g * g)
         for maximum in largest:
             v = xp.maximum(maximum, v, out=maximum)
-        xp.sqrt(v, out=scratch)
-        scratch += eps
-        xp.divide(m, scratch, out=scratch)
-        if shrink != 1.0:
-            theta *= shrink
-        theta -= xp.multiply(scratch, alpha, out=scratch)
+        theta *= shrink
+        theta -= alpha * (m / (xp.sqrt(v) + eps))
 
 
 class SGDStep(Step):
@@ -211,21 +177,15 @@ class SGDStep(Step):
         sign, nesterov = -1.0 if group["maximize"] else 1.0, float(group["nesterov"])
         return float(group["lr"]), float(group["weight_decay"]), sign, float(group["momentum"]), share, nesterov
 
-    def update(self, xp: Any, arrays: list[Any], scratch: Any, numbers: tuple[float, ...]) -> None:
+    def update(self, xp: Any, arrays: list[Any], numbers: tuple[float, ...]) -> None:
         theta, g, *buffer = arrays
-        direction, scratch = scratch
         lr, weight_decay, sign, momentum, share, nesterov = numbers
-        xp.multiply(g, sign, out=direction)
-        if weight_decay:
-            direction += xp.multiply(theta, weight_decay, out=scratch)
+        direction = g * sign + theta * weight_decay if weight_decay else g * sign
         for b in buffer:
             b *= momentum
-            b += xp.multiply(direction, share, out=scratch)
-            if nesterov:
-                direction += xp.multiply(b, momentum, out=scratch)
-            else:
-                direction = b
-        theta -= xp.multiply(direction, lr, out=scratch)
+            b += direction * share
+            direction = direction + b * momentum if nesterov else b
+        theta -= direction * lr
 
 
 STEPS: dict[Any, Step] = {Adam.update: AdamStep(), SGD.update: SGDStep()}

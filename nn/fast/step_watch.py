@@ -71,7 +71,7 @@ class Watched:
 
     def __init__(self, step: CompiledStep) -> None:
         self.function, self.model = step.function, step.model
-        self.named = list(named_by(step.function, set()))
+        self.named = list(named_by(step.function))
         roots = [step.model, *[x for x in self.named if isinstance(x, Module)]]
         modules = {id(module): module for root in roots for module in root.modules()}
         self.modules = list(modules.values())
@@ -91,7 +91,7 @@ class Watched:
         """The name of something that is not as it was, or None."""
         if self.function is not step.function or self.model is not step.model:
             return "function or model"
-        named = list(named_by(step.function, set()))
+        named = list(named_by(step.function))
         if len(named) != len(self.named) or any(a is not b for a, b in zip(named, self.named)):
             return "Tensor, module or function"
         now = self._now()
@@ -150,18 +150,14 @@ class Watched:
         return self._key, Count.replacements
 
 
-def named_by(function: Any, seen: set[int]) -> Iterator[Any]:
+def named_by(function: Any, seen: set[int] | None = None, home: dict[str, Any] | None = None) -> Iterator[Any]:
     """The modules, Tensors and functions in a function's closure, bound to it, or among the globals that it names.
 
-    So too those of the functions that these are; of functions of other files, which decorators make, the closures.
+    So too those of the functions that these are; of functions of other files than `home`'s, which decorators make, the
+    closures.
     """
-    if id(function) in seen:
-        return
-    seen.add(id(function))
-    yield from _within(function, seen, function.__globals__ if isinstance(function, types.FunctionType) else None)
-
-
-def _within(function: Any, seen: set[int], home: dict[str, Any] | None) -> Iterator[Any]:
+    seen = {id(function)} if seen is None else seen
+    home = function.__globals__ if home is None and isinstance(function, types.FunctionType) else home
     values: list[Any] = []
     if isinstance(function, functools.partial):
         values = [function.func, *function.args, *function.keywords.values()]
@@ -179,8 +175,7 @@ def _within(function: Any, seen: set[int], home: dict[str, Any] | None) -> Itera
         elif isinstance(value, (functools.partial, types.MethodType, types.FunctionType)) and id(value) not in seen:
             seen.add(id(value))
             yield value
-            where = value.__globals__ if home is None and isinstance(value, types.FunctionType) else home
-            yield from _within(value, seen, where)
+            yield from named_by(value, seen, home)
 
 
 def _of_object(thing: Any) -> list[Any]:

@@ -14,7 +14,6 @@ from tinytensor.fast.texts import Way
 from tinytensor.tensor import wrap
 
 from ..functional import topk
-from .activations import SAFE
 from .sublayers import FLOATS
 
 LIKELIEST = Way("the likeliest classes", "nn.functional.topk:log_softmax_topk", "nn.functional.topk:likeliest")
@@ -77,8 +76,6 @@ def log_probabilities_at(xp: Any, rows: Any, places: Any, excluded: int | None) 
         best = xp.where(places == excluded, rows.dtype.type(-math.inf), best)
     if exponential_sums := xp.kernel("exponential_sums", rows, largest):
         total = exponential_sums(rows, largest)
-    elif xp.within(largest, SAFE):
-        total, largest = xp.row_sum(xp.exp(rows)), 0
     else:
         total = xp.row_sum(xp.exp(rows - largest))
     return xp.astype(best, tt.float64) - largest - xp.astype(xp.log(total), tt.float64)

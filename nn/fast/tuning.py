@@ -18,15 +18,6 @@ SEQUENCES = 32
 STEP_WORK = 8
 """Element-wise operations of a recurrent step for each element of its gates, beside its share of the product."""
 
-UPDATE_WORK = 12
-"""Element-wise operations of an optimiser for each element of a parameter: those of Adam."""
-
-UPDATE_CHUNK = 1 << 17
-"""How many elements of a parameter are updated at a time on the CPU.
-
-Few enough for the cache, and enough that two threads rarely meet at the interpreter's lock between two operations.
-"""
-
 ATTENTION_WORK = 12
 """Element-wise operations for each attention weight, the products included."""
 

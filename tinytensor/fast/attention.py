@@ -404,10 +404,10 @@ def _attend_back(
                         _hide(row, lower[r0 + r] - c0, upper[r0 + r] - c0, wide)
                         if keep.size:
                             filled = min(wide, source - c0)
-                            kept = _row(keep, (item * target + r0 + r) * source + c0, filled)
-                            _weigh_kept(row, g_row, log_total[item, r0 + r], along[r0 + r], kept, keep_scale)
-                        else:
-                            _weigh(row, g_row, log_total[item, r0 + r], along[r0 + r], wide)
+                        kept = _row(keep, (item * target + r0 + r) * source + c0, filled if keep.size else 0)
+                        _drop(g_row, kept, keep_scale)
+                        _weigh(row, g_row, log_total[item, r0 + r], along[r0 + r], filled)
+                        _drop(row, kept, keep_scale)  # these weights are kept
                     for i in range(filled, tall):
                         row[i], g_row[i] = zero, zero
                 _multiply(product, weights, 0, True, g_out, r0, False, True, g_v, c0, tall, value_width, high)
@@ -425,15 +425,6 @@ def _weigh(row, g, log_total, along, wide):
         weight = _exp(row[i] - log_total)
         row[i] = weight
         g[i] = weight * (g[i] - along)
-
-
-@part
-def _weigh_kept(row, g, log_total, along, keep, scale):
-    """The same with dropout: scores become the weights that are kept."""
-    for i in range(keep.size):
-        weight, factor = _exp(row[i] - log_total), scale if keep[i] else row.dtype.type(0)
-        row[i] = weight * factor
-        g[i] = weight * (g[i] * factor - along)
 
 
 @part

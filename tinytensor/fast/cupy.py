@@ -53,17 +53,6 @@ def bernoulli(p: float, shape: tuple[int, ...], generator: Any) -> Any:
     return kernels.bernoulli(p, shape, recording.draw(generator) if recording else graphs.seed(generator))
 
 
-def add_rows(rows: Any, ids: Any, length: int) -> Any:
-    """Sum the rows (n, d) that share an id (n,) into a new array (length, d): the gradient of looking rows up.
-
-    Atomic operations add in the order in which threads come: the last digits may differ from run to run.
-    """
-    out = cupy.zeros((length, rows.shape[1]), dtype=rows.dtype)
-    if len(ids):
-        cupy.add.at(out, ids, rows)
-    return out
-
-
 _sum = namespace.sum
 
 
@@ -97,22 +86,6 @@ def in_parts(
 ) -> None:
     """Call `function` for all rows at once: the GPU splits the work itself."""
     function(slice(0, rows))
-
-
-def zero_where(condition: Any, x: Any, out: Any) -> Any:
-    """0 where the condition holds, also in place of infinite and NaN elements, else x."""
-    out[...] = namespace.where(condition, 0.0, x)
-    return out
-
-
-def within(x: Any, bound: float) -> bool:
-    """True if all of x is known to lie in [-bound, bound]: never, since to ask means to wait for the GPU."""
-    return False
-
-
-def surely_all(x: Any) -> bool:
-    """True if all of x is known to be true: never, since to ask means to wait for the GPU."""
-    return False
 
 
 # Ids are compared with their bounds on the GPU, and what was found is looked at where numbers are read anyway: to look

@@ -8,6 +8,7 @@ and so finds the numbers that the function would have found.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import traceback
 from collections.abc import Callable
@@ -63,8 +64,9 @@ class Recording:
                 raise error if isinstance(error, CannotRecord) else CannotRecord(_told(error)) from error
             finally:
                 now.recording = None
-                if self._graph is None:
-                    _abandon(stream)
+                if self._graph is None:  # it failed; what it was is of no interest any more
+                    with contextlib.suppress(Exception):
+                        stream.end_capture()
         return result
 
     def launch(self) -> None:
@@ -135,14 +137,6 @@ def refuse(what: str) -> None:
     """Raise CannotRecord if this thread records."""
     if now.recording is not None:
         now.recording.refuse(what)
-
-
-def _abandon(stream: Any) -> None:
-    """End a recording that failed; what it was is of no interest any more."""
-    try:
-        stream.end_capture()
-    except Exception:
-        return
 
 
 def _told(error: BaseException) -> str:

@@ -49,7 +49,7 @@ def _sum_of_exponentials(x, r, shift):
 gelu, gelu_gradient = on_arrays("gelu")
 gelu_tanh, gelu_tanh_gradient = on_arrays("gelu_tanh")
 silu, silu_gradient = on_arrays("silu")
-_, relu_gradient = on_arrays("relu", work=1)
+relu, relu_gradient = on_arrays("relu", work=1)
 
 
 # ---- normalisation
@@ -179,13 +179,9 @@ def _exponentials(x, shift, sums):
         sums[r, 0] = total
 
 
-def attention_gradient(scores: Any, g: Any, log_total: Any, along: Any) -> None:
-    """Turn scores into weights, exp(scores - log_total), and g into weights * (g - along), both in place."""
-    _attention_gradient(scores, g, log_total, along)
-
-
 @loop
-def _attention_gradient(scores, g, log_total, along):
+def attention_gradient(scores, g, log_total, along):
+    """Turn scores into weights, exp(scores - log_total), and g into weights * (g - along), both in place."""
     for r in range(scores.shape[0]):
         for i in range(scores.shape[1]):
             weight = _exp(scores[r, i] - log_total[r, 0])

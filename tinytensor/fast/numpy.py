@@ -78,13 +78,6 @@ def loops_over(subject: str, *arrays: Any, size: int | None = None) -> Any:
     return room if room and room.fits(*arrays) else None
 
 
-def dropping(p: float = 0.0, key: int = 0) -> Any:
-    """Dropout that hashes a key and each element's number, as the loops over sub-layers do."""
-    from .hashed import Dropping  # only now: `import tinytensor` needs none
-
-    return Dropping(p, key)
-
-
 def contiguous(x: Any) -> Any:
     return x if x.flags.c_contiguous else np.ascontiguousarray(x).reshape(x.shape)
 
@@ -119,19 +112,6 @@ def product(a: Any, b: Any, out: Any) -> Any:
     return np.multiply(a, b, out) if len(b) == 1 else accurate_matmul(a, b, out)
 
 
-def add_rows(rows: Any, ids: Any, length: int) -> Any:
-    """Sum the rows (n, d) that share an id (n,) into a new array (length, d): the gradient of looking rows up."""
-    if add_rows := kernel("add_rows", rows):
-        return add_rows(rows, ids, length)
-    out = np.zeros((length, rows.shape[1]), dtype=rows.dtype)
-    if len(ids):
-        order = np.argsort(ids, kind="stable")
-        sorted_ids = ids[order]
-        starts = np.flatnonzero(np.concatenate(([True], sorted_ids[1:] != sorted_ids[:-1])))
-        out[sorted_ids[starts]] = np.add.reduceat(rows[order], starts, axis=0)
-    return out
-
-
 # ---- over the last axis, as softmax and layer normalisation need it; the results keep that axis, with length 1
 
 
@@ -153,21 +133,3 @@ def row_sum(x: Any) -> Any:
 
 def row_dot(a: Any, b: Any) -> Any:
     return np.einsum("...i,...i->...", a, b)[..., None]
-
-
-def zero_where(condition: Any, x: Any, out: Any) -> Any:
-    """0 where the condition holds, also in place of infinite and NaN elements, else x; contiguous arrays."""
-    # A branch for each element costs NumPy's `where` six times as much as masking the bits does.
-    kind = np.dtype(f"i{x.itemsize}")
-    np.bitwise_and(x.view(kind), np.subtract(condition.view(np.int8), 1).astype(kind), out=out.view(kind))
-    return out
-
-
-def within(x: Any, bound: float) -> bool:
-    """True if all of x lies in [-bound, bound]; a backend that would have to wait for the answer may say no."""
-    return x.size > 0 and bool(np.maximum.reduce(x, axis=None) <= bound and np.minimum.reduce(x, axis=None) >= -bound)
-
-
-def surely_all(x: Any) -> bool:
-    """True if all of x is true; a backend that would have to wait for the answer may say no."""
-    return bool(x.all())

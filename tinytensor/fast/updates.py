@@ -19,17 +19,8 @@ from .threads import in_parts
 BLOCK = 1 << 15  # elements of which a sum of squares is added up before it joins the others
 
 
-def adam(parameters: list[Any], scalars: tuple[float, ...]) -> None:
-    """One step for all parameters, each given as theta, g, m and v; `scalars` are those of the loop, in its order."""
-    _update(_adam, parameters, scalars, 8)
-
-
-def sgd(parameters: list[Any], scalars: tuple[float, ...]) -> None:
-    """Likewise, each given as theta and g, and b where there is a momentum; to the last bit what NumPy gives."""
-    _update(_sgd, parameters, scalars, 5)
-
-
-def _update(step: Any, parameters: list[Any], scalars: tuple[float, ...], work: int) -> None:
+def _update(step: Any, work: int, parameters: list[Any], scalars: tuple[float, ...]) -> None:
+    """One step for all parameters, each given by the arrays of a loop; `scalars` are the loop's, in its order."""
     places, ends = _table(parameters)
     settings = np.array(scalars, dtype=parameters[0][0].dtype)
     in_parts(lambda i: step(places, ends, settings, i.start, i.stop), int(ends[-1]), work * int(ends[-1]))
@@ -37,7 +28,7 @@ def _update(step: Any, parameters: list[Any], scalars: tuple[float, ...], work: 
 
 def scale_all(arrays: list[Any], factor: float) -> None:
     """Multiply all arrays by a factor, in place."""
-    _update(_scale, [(array,) for array in arrays], (factor,), 1)
+    _update(_scale, 1, [(array,) for array in arrays], (factor,))
 
 
 def sum_of_squares(arrays: list[Any]) -> Any:
@@ -85,6 +76,7 @@ def _adam(places, ends, settings, start, stop):
             theta[i] = shrink * theta[i] - alpha * m[i] / (math.sqrt(v[i]) + eps)
 
 
+adam = functools.partial(_update, _adam, 8)  # of theta, g, m and v
 exactly = functools.partial(loop, fastmath=False)  # each operation rounded by itself, as NumPy's are
 
 
@@ -102,6 +94,9 @@ def _sgd(places, ends, settings, start, stop):
                 b[i] = b[i] * momentum + direction * share
                 direction = direction + b[i] * momentum if nesterov else b[i]
             theta[i] -= direction * lr
+
+
+sgd = functools.partial(_update, _sgd, 5)  # of theta and g, and b where there is a momentum; NumPy's bits
 
 
 @loop
