@@ -27,6 +27,7 @@ WRONG = {
         ("x=lambda xp, g, x: g / x)", "x=lambda xp, g, out: g / out)", "correct the rule for x"),
         ("g / (2 * out)", "g / out", "correct the rule for x"),
         ("xp.where(x > 0, g, 0))", "xp.where(g > 0, g, 0))", "correct the rule for x"),
+        ("xp.where(x > 0, g, 0))", "xp.where(x >= 0, g, 0))", "at 0 it is 0: g only where x is above 0"),
         (
             "x=lambda xp, g, x: g / x)",
             "x=lambda xp, g, value: g / value)",
@@ -79,7 +80,7 @@ WRONG = {
             "            waiting.append((value, True))\n"
             "            waiting += [(parent, False) for parent in value.parents]\n",
             "            found.append(value)\n            waiting += [(parent, False) for parent in value.parents]\n",
-            "loss stands before its parent a product",
+            "loss comes before its parent a product",
         ),
         (
             "value.wants and value not in seen",
@@ -158,8 +159,8 @@ WRONG = {
         ("range(g.ndim - len(shape))", "range(len(shape), g.ndim)", "axes in front go, and axes of length 1 stay"),
         ("xp.broadcast_to(g, shape))", "g)", "backward: total gave its input 0, of shape (3, 5), a gradient of"),
         ("xp.broadcast_to(g, shape))", "xp.broadcast_to(g, shape) / shape[-1])", "correct the rule for x"),
-        ("/ x.data.shape[axis]", "/ x.data.size", "it is divided by 30: how many numbers has the axis?"),
-        ("/ x.data.shape[axis]", "/ x.data.shape[-1]", "it is divided by 5: how many numbers has the axis?"),
+        ("/ x.data.shape[axis]", "/ x.data.size", "it is divided by 30: how many numbers does the axis have?"),
+        ("/ x.data.shape[axis]", "/ x.data.shape[-1]", "it is divided by 5: how many numbers does the axis have?"),
         (
             "return total(x, axis=axis) / x",
             "return x.data.sum(axis=axis, keepdims=True) / x",
@@ -308,6 +309,26 @@ WRONG = {
             "reshape(x, to=",
             "it mixes positions: first change the axes, as in split_heads",
         ),
+        (
+            "permute(reshape(x, to=(batch, length, heads, d // heads)), axes=(0, 2, 1, 3))",
+            "x.data.reshape(batch, length, heads, d // heads).transpose(0, 2, 1, 3)",
+            "split_heads: it gives a ndarray; expected a Value, or no gradient flows",
+        ),
+        (
+            "permute(reshape(x, to=(batch,",
+            "permute(reshape(x.data, to=(batch,",
+            "the gradient of an array (2, 3, 20) in 4 heads is None",
+        ),
+        (
+            "reshape(permute(x, axes=(0, 2, 1, 3)), to=(batch, length, heads * width))",
+            "x.data.transpose(0, 2, 1, 3).reshape(batch, length, heads * width)",
+            "join_heads: it gives a ndarray; expected a Value, or no gradient flows",
+        ),
+        (
+            "reshape(permute(x, axes=(0, 2, 1, 3)), to=",
+            "reshape(permute(x.data, axes=(0, 2, 1, 3)), to=",
+            "the gradient of 4 heads that are joined is None",
+        ),
     ],
     "step09_transformer": [
         (
@@ -324,6 +345,11 @@ WRONG = {
         ("np.arange(length)[:, None]", "np.arange(1, length + 1)[:, None]", "the first position"),
         ("vectors * self.d_model**0.5 +", "vectors +", "rows are not multiplied by √d_model"),
         (" + positions(ids.shape[1], self.d_model)", "", "positions are missing"),
+        (
+            "table.data.shape[0]) @ table\n",
+            "table.data.shape[0]) @ table.data\n",
+            "use one_hot(ids) @ embedding, not its",
+        ),
         (
             "result = relu(x @ self.parameters",
             "result = (x @ self.parameters",
@@ -413,7 +439,7 @@ WRONG = {
             "the model is given `target_in`: `target_out` is the answer",
         ),
         ("batch.target_out, model.pad", "batch.target_out, 0", "padding is `model.pad`"),
-        ("return float(loss.data.sum())", "return loss", "it gives a Value; expected the loss as a float"),
+        ("return loss.data.item()", "return loss", "it gives a Value; expected the loss as a float"),
         ("    optimizer.step()\n", "", "they do not move: the gradient has to be there when the optimiser"),
     ],
     "step12_generate": [

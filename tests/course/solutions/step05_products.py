@@ -12,6 +12,7 @@ def matmul(xp, x, y):
     """x @ y, for matrices (n, k) and (k, m), or stacks of them: (batch, n, k) and (k, m), for example.
 
     `xp.matrix_transpose` turns round the last two axes.
+    A rule need not sum over a stack: `unbroadcast` of step 4 does.
     """
     return x @ y
 

@@ -17,7 +17,7 @@ def pace(step, steps):
 
 
 def train_step(model, optimizer, batch):
-    """One step, and its loss as a number.
+    """One step, and its loss as a float: `.data.item()`.
 
     `batch` has arrays of ids: `source` and `target_in` for the model, and `target_out`, what it is to say.
     """
@@ -25,7 +25,7 @@ def train_step(model, optimizer, batch):
     optimizer.zero_grad()
     backward(loss)
     optimizer.step()
-    return float(loss.data.sum())
+    return loss.data.item()
 
 
 def train(model, task, steps, lr=5e-3, batch_size=64):

@@ -13,7 +13,7 @@ class Adam:
         self.v = {name: np.zeros_like(value.data) for name, value in parameters.items()}
 
     def zero_grad(self):
-        """Forget all gradients: backward adds to what is there."""
+        """Set the `grad` of every parameter to None: backward adds to what is there."""
         return ...
 
     def step(self):

@@ -17,7 +17,7 @@ def pace(step, steps):
 
 
 def train_step(model, optimizer, batch):
-    """One step, and its loss as a number.
+    """One step, and its loss as a float: `.data.item()`.
 
     `batch` has arrays of ids: `source` and `target_in` for the model, and `target_out`, what it is to say.
     """

@@ -69,3 +69,7 @@ def check_sqrt(sqrt):
 def check_relu(relu):
     """g where x is above 0, and 0 elsewhere."""
     card(relu, (np.array([[-1.5, 0.5, 2.0], [1.0, -0.25, -3.0]]),))
+    x, g = np.array([-1.0, 0.0, 1.0]), np.array([2.0, 3.0, 4.0])
+    mistakes = {"at 0 it is 0: g only where x is above 0": np.where(x >= 0, g, 0)}
+    got = relu.gradient("x", g, [x], relu.forward(np, x), {})
+    agree(got, g * (x > 0), "the rule at -1, 0 and 1", mistakes=mistakes)

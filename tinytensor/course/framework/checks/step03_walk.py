@@ -16,7 +16,8 @@ def leaf(*shape):
 
 
 def check_order(order):
-    """Each value once, behind its parents."""
+    """Keep a list of pairs (value, are its parents done?). Take the last. If they are not, put it back as done, then
+    its parents behind it; if they are, append the value to the result."""
     x, y, constant = leaf(3), leaf(3), Value(numbers(3))
     a = x * y
     b = a + x
@@ -34,7 +35,7 @@ def check_order(order):
     expect(not missing, f"{told}{', '.join(missing)} missing")
     for value in found:
         late = [names.get(p, "a product") for p in value.parents if p.wants and found.index(p) > found.index(value)]
-        expect(not late, f"{told}{names.get(value, 'a product')} stands before its parent {', '.join(late)}")
+        expect(not late, f"{told}{names.get(value, 'a product')} comes before its parent {', '.join(late)}")
     deep = x
     for _ in range(20_000):
         deep = deep + 1.0
@@ -48,7 +49,8 @@ def check_order(order):
 
 
 def check_backward(backward):
-    """The gradient of every leaf, added up over all ways."""
+    """Go through order(result) from its end; a dictionary holds what has arrived for each value. `a = a + b` makes a
+    new array, `a += b` changes the old one."""
     x, y, c, constant = leaf(3), leaf(3), leaf(3), Value(numbers(3))
     expect(backward(x * y) is not ..., "the hole is still there")
     begun = {"the walk begins with ones, and not with the result's data": x.data * y.data**2}

@@ -37,7 +37,7 @@ def check_mean(mean):
         expect(result is not ..., "the hole is still there")
         expect(isinstance(result, Value), f"it gives a {type(result).__name__}; expected a Value, or no gradient flows")
         sums = x.data.sum(axis=axis, keepdims=True)
-        mistakes = {f"it is divided by {n}: how many numbers has the axis?": sums / n for n in (30, 2, 3, 5)}
+        mistakes = {f"it is divided by {n}: how many numbers does the axis have?": sums / n for n in (30, 2, 3, 5)}
         case = f"the mean of an array (2, 3, 5) over axis {axis}"
         agree(result.data, sums / x.data.shape[axis], case, mistakes=mistakes)
         backward(result)

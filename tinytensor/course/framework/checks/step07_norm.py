@@ -29,7 +29,7 @@ def check_variance(variance):
 
 
 def check_layer_norm(layer_norm):
-    """As `nn.LayerNorm`, for all three inputs."""
+    """Subtract the mean, divide by sqrt(variance(x) + EPSILON), all with Values; then the gain, then the bias."""
     for shape, size in (((3, 5), 1.0), ((2, 3, 4), 1.0), ((3, 5), 0.01)):  # in small numbers one sees where EPSILON is
         arrays = numbers(*shape) * size, numbers(shape[-1], low=0.5), numbers(shape[-1])
         ours, theirs = [Value(a, wants=True) for a in arrays], [tt.tensor(a, requires_grad=True) for a in arrays]

@@ -62,6 +62,7 @@ def check_split_heads(split_heads):
         x = Value(numbers(batch, length, heads * width), wants=True)
         result, expected = split_heads(x, heads), np.stack(np.split(x.data, heads, axis=-1), axis=1)
         expect(result is not ..., "the hole is still there")
+        expect(isinstance(result, Value), f"it gives a {type(result).__name__}; expected a Value, or no gradient flows")
         cut = x.data.reshape(batch, heads, length, width)
         expect(
             not np.array_equal(result.data, cut), "it cuts positions apart and not features: split d, then change axes"
@@ -69,6 +70,8 @@ def check_split_heads(split_heads):
         every = x.data.reshape(batch, length, width, heads).transpose(0, 3, 1, 2)
         mistakes = {"it takes every heads-th feature; a head has a piece in a row": every}
         agree(result.data, expected, f"{heads} heads of an array {x.data.shape}", mistakes=mistakes)
+        backward(result * expected)
+        agree(x.grad, x.data, f"the gradient of an array {x.data.shape} in {heads} heads")
 
 
 def check_join_heads(join_heads):
@@ -77,7 +80,10 @@ def check_join_heads(join_heads):
         x = Value(numbers(batch, heads, length, width), wants=True)
         result = join_heads(x)
         expect(result is not ..., "the hole is still there")
+        expect(isinstance(result, Value), f"it gives a {type(result).__name__}; expected a Value, or no gradient flows")
         mixed = x.data.reshape(batch, length, heads * width)
         mistakes = {"it mixes positions: first change the axes, as in split_heads": mixed}
         joined = np.concatenate([x.data[:, i] for i in range(heads)], axis=-1)
         agree(result.data, joined, f"{heads} heads joined", mistakes=mistakes)
+        backward(result * joined)
+        agree(x.grad, x.data, f"the gradient of {heads} heads that are joined")

@@ -1,6 +1,7 @@
 """Checks of step 9: positions against the formula, the rest against a Transformer of tinytensor's functions."""
 
 import numpy as np
+from step02_node import Value
 from step04_broadcast import backward
 from step06_softmax import cross_entropy
 
@@ -72,19 +73,23 @@ def check_positions(positions):
 
 
 def check_Transformer(Transformer):
-    """`embed`, `feed_forward` and `decode`, each by itself."""
+    """In `decode`: self-attention of x to x with the causal mask, then attention from x to the memory with the padding
+    mask of the source, then feed-forward. `attend` and `feed_forward` add and normalise."""
     model = Transformer(7, d_model=6, heads=3, layers=2, seed=5)
     for value in model.parameters.values():  # gains and biases other than 1 and 0
         value.data = value.data + numbers(*value.data.shape) * (0.2 if value.data.ndim == 1 else 0.0)
     theirs = Reference(model)
     result = model.embed(SOURCE)
     expect(result is not ..., "embed: the hole is still there")
-    expect(hasattr(result, "data"), f"embed gives a {type(result).__name__}; expected a Value")
+    expect(
+        isinstance(result, Value),
+        f"embed gives a {type(result).__name__}; expected a Value: use one_hot(ids) @ embedding, not its .data",
+    )
     rows = model.parameters["embedding"].data[SOURCE]
     places = theirs.embed(SOURCE).numpy() - rows * 6**0.5
     mistakes = {"rows are not multiplied by √d_model": rows + places, "positions are missing": rows * 6**0.5}
     agree(result.data, theirs.embed(SOURCE), "what `embed` gives", 1e-4, mistakes)
-    x = type(result)(numbers(2, 3, 6), wants=True)
+    x = Value(numbers(2, 3, 6), wants=True)
     result = model.feed_forward("encoder.1.forward", x)
     expect(result is not ..., "feed_forward: the hole is still there")
     name, given = "encoder.1.forward", tt.asarray(x.data)
@@ -95,7 +100,7 @@ def check_Transformer(Transformer):
         "x itself is not added": theirs.norm(name, F.relu(given @ w_in) @ w_out),
     }
     agree(result.data, theirs.feed_forward(name, given), "what `feed_forward` gives", mistakes=mistakes)
-    memory, seen = type(result)(numbers(3, 4, 6), wants=True), (SOURCE != 0)[:, None, None, :]
+    memory, seen = Value(numbers(3, 4, 6), wants=True), (SOURCE != 0)[:, None, None, :]
     try:
         result = model.decode(TARGET, memory, SOURCE)
     except TypeError as error:
@@ -105,10 +110,10 @@ def check_Transformer(Transformer):
     changed[:, 3:] = 4
     ahead = abs(model.decode(changed, memory, SOURCE).data - result.data)[:, :3].max()
     expect(ahead < 1e-9, "decode: a position sees those behind it; self-attention takes the causal mask")
-    other = type(memory)(np.where((SOURCE == 0)[..., None], 9.0, memory.data))
+    other = Value(np.where((SOURCE == 0)[..., None], 9.0, memory.data))
     padded = abs(model.decode(TARGET, other, SOURCE).data - result.data).max()
     expect(padded < 1e-9, "decode: it looks at the source's padding; attention to the memory takes the padding mask")
-    moved = abs(model.decode(TARGET, type(memory)(memory.data + numbers(3, 4, 6)), SOURCE).data - result.data).max()
+    moved = abs(model.decode(TARGET, Value(memory.data + numbers(3, 4, 6)), SOURCE).data - result.data).max()
     expect(moved > 1e-9, "decode: the memory changes nothing; in `cross`, keys and values come from the memory")
     logits = theirs.decode(TARGET, tt.asarray(memory.data), seen)
     agree(result.data, logits, "what `decode` gives (in each layer self, cross, forward, in this order)", 1e-4)

@@ -27,7 +27,8 @@ def first_steps(w, g):
 
 
 def check_Adam(Adam):
-    """`zero_grad` and four steps of `step`."""
+    """m = β₁ m + (1 - β₁) g, and v = β₂ v + (1 - β₂) g². Subtract lr · (m / (1 - β₁ᵗ)) / (√(v / (1 - β₂ᵗ)) + ε); t
+    counts the calls of `step`, from 1."""
     ours = {"w": Value(numbers(3, 2), wants=True), "b": Value(numbers(4), wants=True), "idle": Value(1.0, wants=True)}
     optimizer = Adam(ours, lr=0.1, betas=(0.8, 0.95), epsilon=1e-3)
     for value in ours.values():
