@@ -3,7 +3,7 @@
 #
 # A model of today has the layers of the Transformer, and differs from it in a handful of places. Each is a paper, most
 # are a line or two of code, and nearly all follow from one question: what of the layer was needed? Four of them change
-# a layer, or what is around it. Four more make long texts cheap, in lesson [29]. All are arguments of
+# a layer, or what is around it. Four more, in lesson [29], are for long texts. All are arguments of
 # [`models.LanguageModel`](../../models/language_model.py). What does each do?
 
 # %%
@@ -18,10 +18,10 @@ lesson = Lesson("20_since_2017")
 # %% [markdown]
 # ## RMSNorm: only the length
 #
-# Layer norm takes the mean away and divides by the spread (lesson [13]). RMSNorm divides by the length, up to √d, and
-# leaves the mean: x / √(mean(x²) + ε) ⊙ w (Zhang and Sennrich 2019). So a vector keeps its direction, and of a vector
-# without a mean both make the same, up to ε. That training goes as well without, and faster, is the paper's finding:
-# it was the length that mattered.
+# Layer norm takes the mean away and divides by the spread (lesson [13]). RMSNorm leaves the mean, divides by the length
+# and multiplies by √d: x / √(mean(x²) + ε) ⊙ w (Zhang and Sennrich 2019). Before w, a vector keeps its direction, and
+# for a vector without a mean both norms give the same, up to ε. That training goes as well without, and faster, is the
+# paper's finding: it was the length that mattered.
 
 # %%
 tt.manual_seed(0)
@@ -46,8 +46,8 @@ lesson.show("norms", visualize.vectors(of_two, title="A vector of two numbers, a
 #
 # The feed-forward network of lesson [12] is relu(x W₁) W₂. A gated one has two maps, and one says how much of the other
 # goes on: (silu(x W) ⊙ x V) W₂, where silu(x) = x · sigmoid(x) (Shazeer 2020). Three matrices for two, so the inner
-# size is 2/3 of it, and the weights are as many. Why models get better so, the paper does not say: it owes that to
-# "divine benevolence".
+# size is 2/3 of the plain one's, and there are as many weights. The paper does not say why models get better; it
+# credits "divine benevolence".
 
 # %%
 plain, gated = nn.FeedForward(96, 384, "relu", bias=False), nn.FeedForward(96, 256, "swiglu", bias=False)
@@ -58,11 +58,12 @@ gates = {"relu": F.relu(at), "gelu": F.gelu(at), "silu": F.silu(at)}
 lesson.show("gates", visualize.curves({name: (at, y) for name, y in gates.items()}, title="Three ways to let through"))
 
 # %% [markdown]
-# ## QK-norm: scores that cannot run away
+# ## QK-norm: scores that do not grow with W^Q and W^K
 #
 # Large models sometimes fail because W^Q and W^K grow, scores with them, and softmax puts all weight on one word, where
 # it has no gradient (lesson [5](05_scaling.py)). With each head's q and k divided by their own lengths (Henry et al.
-# 2020; here an RMSNorm each), q · k / √d is √d times a cosine: 4 at most for heads of 16, however large the weights.
+# 2020; here an RMSNorm each), q · k / √d is √d times a cosine: 4 at most for heads of 16, however large W^Q and W^K, as
+# long as the norms' own weights are 1.
 
 # %%
 x, weights = tt.random.randn(1, 12, 64), {}
@@ -96,8 +97,8 @@ lesson.show("tied", visualize.matrix(first, rows=learned, title="Of the first 24
 # ## All together
 #
 # Llama (Touvron et al. 2023) is `norm="rms"`, `positions="rotary"`, `activation="swiglu"` and no biases; normalisation
-# comes before each sub-layer (lesson [13]), as in GPT-2. Its larger models share keys, and Mistral has a window as
-# well.
+# comes before each sub-layer (lesson [13]), as in GPT-2. The larger models of Llama 2 share keys, and Mistral has
+# a window as well.
 
 # %%
 llama = models.LanguageModel(1000, d_model=64, num_heads=4, num_layers=2, num_kv_heads=2, **models.language_model.LLAMA)
@@ -117,7 +118,7 @@ lesson.show("llama", graph)
 #
 # ## Try
 #
-# Give the gated network the inner size of the plain one. How many more weights has it? Then the exercises:
+# Give the gated network the inner size of the plain one. How many more weights does it have? Then the exercises:
 # `python examples/lessons/20_since_2017.py --exercises > mine.py`, fill the holes, then `--check mine.py`.
 #
 # [12]: 12_feed_forward.py

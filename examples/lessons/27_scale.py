@@ -113,7 +113,7 @@ lesson.number("exponent of parameters, entropy left in", exponent(size, excess +
 
 # %% [markdown]
 # With the entropy left in, as in Kaplan et al. 2020 (who find 0.076), the loss hardly falls, and its line must bend
-# before it gets there. Hoffmann et al. 2022 have to guess the entropy, as one more number of the fit.
+# before it reaches the entropy. Hoffmann et al. 2022 have to guess the entropy, as one more number of the fit.
 #
 # ## More text
 #
@@ -196,13 +196,14 @@ lesson.number("twice the budget: times the parameters", 2 ** (b / (a + b)), ".2f
 # ## What it means
 #
 # Twice the model or twice the text? A bit of both: twice the budget buys about √2 times the parameters and √2 times the
-# text, as Hoffmann et al. 2022 found for large models. Kaplan et al. 2020 had found 2^0.73 for the parameters. They had
-# one schedule for runs of any length. Here, as in the later paper, it is as long as the run.
+# text, as Hoffmann et al. 2022 found for large models. Kaplan et al. 2020 had found 2^0.73 for the parameters. Hoffmann
+# et al. blame one schedule for runs of any length; here it is as long as the run. [Porian et al.
+# 2024](https://arxiv.org/abs/2406.19146) find other reasons: the cost of the last layer, the warm-up, and rates that
+# were not tuned for each size.
 #
-# Not all of it holds. The large model is worse than foretold, 0.068 for 0.058, and so it is with other seeds: the line
-# bends. The lines of the first two pictures are flatter than a and b say, because each has some of the other error in
-# it. Hoffmann et al. have 0.34 and 0.28; ours are the exponents of this text, and of no other. And it ends: who knows
-# all facts has excess 0, where no power law leads.
+# Not all of it holds. The large model is worse than foretold, 0.068 for 0.058. The lines of the first two pictures are
+# flatter than a and b say, because each has some of the other error in it. Hoffmann et al. have 0.34 and 0.28; ours are
+# the exponents of this text, and of no other. And it ends: who knows all facts has excess 0, where no power law leads.
 #
 # The optimiser is in [adam.py](../../nn/optim/adam.py), the count of operations in
 # [cost.py](../../tinytensor/graph/cost.py).

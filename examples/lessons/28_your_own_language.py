@@ -148,7 +148,9 @@ lesson.show("text", visualize.curves(curves, title="Words said", x_label="senten
 # ## Does it need positions?
 #
 # Without them a sentence is a bag of words. *How many can be right?* Reckon: with no adjective there are two ways to
-# put the nouns, with one or two adjectives four. A quarter of sentences has none, so 1/4 · 1/2 + 3/4 · 1/4 = 31 %.
+# put the nouns, or one if both are the same word, as in one of 16: 15/16 · 1/2 + 1/16 = 53 % can be right. With one
+# adjective there are twice as many ways, 27 %. With two there are four, fewer where words are the same, 30 %. A quarter
+# of sentences has none and a quarter has two: 1/4 · 53 % + 1/2 · 27 % + 1/4 · 30 % = 34 %.
 
 # %%
 answers = judge("no positions", train(text, positions=None))
@@ -226,8 +228,8 @@ lesson.number("verb first with ? alone, after", verb_first(train(mended, seed))[
 #
 # ## What it means
 #
-# A right answer says that a model has found something that is enough for the test. What it is, an experiment says, and
-# neither the score nor a picture of weights.
+# A right answer says that a model has found something that is enough for the test. Only an
+# experiment says what that is; neither the score nor a picture of weights does.
 #
 # ## Try
 #

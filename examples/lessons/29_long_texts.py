@@ -1,10 +1,10 @@
 # %% [markdown]
 # # 29. Long texts
 #
-# The Transformer of 2017 read sentences; models of today read books. Three things stand in the way. A position that
+# The Transformer of 2017 read sentences; models of today read books. Three things are in the way. A position that
 # was not trained has no vector, or one that no layer has seen. Each word looks at all before it, so twice the text
-# takes four times the work. And whoever writes keeps the keys and values of all that was read. What did papers change
-# for each, and what does it cost?
+# takes four times as many scores. And whoever writes keeps the keys and values of all that was read. What did papers
+# change for each, and what does it cost?
 
 # %%
 import numpy as np
@@ -23,8 +23,8 @@ lesson = Lesson("29_long_texts")
 # The sinusoids of lesson [14] are added to the words once. Rotary positions turn each query and key, at every layer:
 # pair i of its elements by the angle pos / 10000^(2i / d) (Su et al. 2021,
 # [`F.rotate`](../../nn/functional/relative_positions.py)). A query turned for position m and a key turned for n
-# have the same product as if one of them alone were turned, for m − n: the score knows how far apart they are, not
-# where they stand. The same query and key at all pairs of 64 positions:
+# have the same product as if the query alone were turned, for m − n: the score depends on how far apart they are, not
+# on where they are. The same query and key at all pairs of 64 positions:
 
 # %%
 tt.manual_seed(0)
@@ -52,7 +52,7 @@ lesson.show("rotary", visualize.matrix(scores, title="q · k, turned by their po
 # %%
 slopes = F.alibi_slopes(8)
 ones = F.rotate(tt.ones((64, 32)), *angles)
-decay = {"rotary": (ones @ ones[0]) / 32} | {f"ALiBi, head {i}": tt.exp(-slopes[i] * place) for i in (1, 3, 5)}
+decay = {"rotary": (ones @ ones[0]) / 32} | {f"ALiBi, head {i}": tt.exp(-slopes[i - 1] * place) for i in (2, 4, 6)}
 lesson.number("distance at which ALiBi halves a weight, first head", np.log(2) / slopes[0].item(), ".1f")
 lesson.number("distance at which ALiBi halves a weight, last head", np.log(2) / slopes[7].item(), ".0f")
 lesson.show("decay", visualize.curves(decay, title="What is left over a distance", x_label="distance"))
@@ -60,9 +60,9 @@ lesson.show("decay", visualize.curves(decay, title="What is left over a distance
 # %% [markdown]
 # ## A window
 #
-# Position i may also see the last w only, i − w < j ≤ i (Beltagy et al. 2020). A layer then needs n · w scores, not n²,
-# and who writes needs the keys of the last w alone. What is further away still comes, through the layers: after N of
-# them a position knows of 1 + N · (w − 1), as with stacked convolutions.
+# Position i may see only the last w, i − w < j ≤ i (Beltagy et al. 2020). A head then needs fewer than n · w scores
+# instead of n (n + 1) / 2, and a model that writes needs the keys of the last w alone. What is further away still
+# comes, through the layers: after N of them a position knows of 1 + N · (w − 1), as with stacked convolutions.
 
 # %%
 seen = {"causal": ~F.causal_mask(12), "window of 4": ~F.sliding_window_mask(12, 4)}
@@ -86,7 +86,8 @@ for layers in (1, 2, 3):
 # Who writes keeps the keys and values of all that was read, in every layer. For many long texts that is more than the
 # weights. Queries are not kept, so their heads may stay as many, and share heads of keys and values: by twos, by
 # fours, or all of them one (Ainslie et al. 2023; all, *multi-query attention*: Shazeer 2019): of h heads of queries
-# and g of keys, head i is softmax(qᵢ kⱼᵀ / √d) vⱼ with j = ⌈i g / h⌉.
+# and g of keys, head i, counted from 1, is softmax(qᵢ kⱼᵀ / √d) vⱼ with j = ⌈i g / h⌉
+# (counted from 0: j = i // (h // g)).
 
 # %%
 reads = {f"{g} of keys and values": tt.repeat(tt.eye(g), 8 // g, axis=0) for g in (8, 4, 2, 1)}
@@ -110,9 +111,10 @@ for heads in (64, 8):  # 80 layers, heads of 128, 4,096 positions, 2 bytes a num
 # %% [markdown]
 # ## What it means
 #
-# Positions moved from the words into the scores, where a distance is all that counts. A window makes work grow with the
-# length and not with its square, and layers carry further what it hides. Shared keys shrink what is kept. None of it
-# changes what attention is: softmax(q kᵀ / √d) v, with another q, another mask, or fewer k.
+# Positions moved from the words into the scores, where a distance is all that counts. A window makes the number of
+# scores grow with the length and not with its square, and layers carry further what it hides. Shared keys shrink what
+# is kept. None of it changes what attention is: softmax(q kᵀ / √d) v, with q and k turned, another mask, or fewer heads
+# of k and v.
 #
 # The parts: [relative_positions.py](../../nn/functional/relative_positions.py),
 # [masks.py](../../nn/functional/masks.py), [self_attention.py](../../nn/self_attention.py). Mistral has a window, and

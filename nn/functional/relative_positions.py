@@ -72,8 +72,8 @@ def rotate(x: Any, cos: Any, sin: Any, pairing: str = "interleaved") -> Tensor:
 
         (a, b) -> (a cos - b sin, a sin + b cos)
 
-    A query turned by m angles and a key turned by n have the same product as when one is turned by m - n: only the
-    distance counts.
+    A query turned by m angles and a key turned by n have the same product as when the query alone is turned by
+    m - n: only the distance counts.
 
     Args:
         x: (..., length, head_dim), queries or keys.

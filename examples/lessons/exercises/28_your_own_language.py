@@ -154,7 +154,8 @@ def alike(numbers, all_of_them):
 def check_precision(precision):
     """The share of n-grams (n words in a row) of all answers that are right, as BLEU counts them (Papineni et al. 2002,
     section 2.1). answers and references are lists of sentences, each a list of ids; references[i] is the right answer
-    to answers[i]. An n-gram counts at most as often as the reference has it, and all sentences are counted together."""
+    to answers[i]. An n-gram counts at most as often as the reference has it, and all sentences are counted together.
+    An answer shorter than n has no n-gram, and may be empty."""
     for sentences, n in ((4, 2), (6, 3), (5, 1)):
         right, mistakes = None, {}
         while right is None or alike([right, *mistakes.values()], all_of_them=n > 1):

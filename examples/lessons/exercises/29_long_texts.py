@@ -9,7 +9,7 @@ from tinytensor.models.scripts.exercises import agree, exercise, expect
 @exercise(
     "def turned(x, position):",
     "The pairs are `a, b = x[0::2], x[1::2]`, and pair i turns by `position / 10000 ** (2 * i / len(x))`.",
-    "A pair becomes a cos - b sin and a sin + b cos; they go back to where a and b stood.",
+    "A pair becomes a cos - b sin and a sin + b cos; they go back to the places of a and b.",
 )
 def check_turned(turned):
     """A query or key at a position, with rotary positions: elements 2i and 2i + 1 of the vector x, a NumPy array of
@@ -31,7 +31,7 @@ def check_turned(turned):
         c, s = np.cos(angles), np.sin(angles)
         mistakes = {
             "elements i and i + d / 2 are pairs here; expected 2i and 2i + 1": np.concatenate(halves),
-            "all first elements come first; they go back to where they stood": np.concatenate(pairs),
+            "all first elements come first; they go back to the places of a and b": np.concatenate(pairs),
             "it turns the other way": together(*rotation(angles, sign=-1)),
             "the exponent is 2i / d; the 2 is missing": together(*rotation(position / 10000.0 ** (i / d))),
             "the 2 counts twice: if i goes 0, 2, 4, ..., the exponent is i / d": together(
