@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from ..functional.embedding import _embedding
 
 
@@ -15,9 +13,11 @@ def embedding_forward(xp, weight, ids, *, padding_idx):
 @_embedding.backward
 def embedding_backward(xp, g, saved, needs, *, padding_idx):
     ids, length = saved
-    rows, ids, shape = xp.reshape(g, (ids.size, g.shape[-1])), xp.reshape(ids, (-1,)), (length, g.shape[-1])
-    add_rows = xp.kernel("add_rows", rows, size=math.prod(shape))
-    g_weight = add_rows(rows, ids, length) if add_rows else xp.scatter(rows, (ids,), shape)
+    rows, ids = xp.reshape(g, (ids.size, g.shape[-1])), xp.reshape(ids, (-1,))
+    if add_rows := xp.kernel("add_rows", rows, size=max(rows.size, length * g.shape[-1])):
+        g_weight = add_rows(rows, ids, length)
+    else:
+        g_weight = xp.scatter(rows, (ids,), (length, g.shape[-1]))
     if padding_idx is not None:
         g_weight[padding_idx] = 0
     return g_weight, None

@@ -375,9 +375,9 @@ def _share_in_squares(g, above, below, out, g_above, g_below):
 
 def add_rows(rows: Any, ids: Any, length: int) -> Any:
     """Sum the rows (n, d) that share an id (n,) into a new array (length, d)."""
-    out = np.zeros((length, rows.shape[1]), dtype=rows.dtype)
+    out = np.zeros((length, rows.shape[1]), rows.dtype if len(rows) < length else np.float64)  # many share an id
     _add_rows(rows, ids, out)
-    return out
+    return out.astype(rows.dtype, copy=False)
 
 
 @loop
