@@ -16,8 +16,7 @@ import numpy as np
 
 import tinytensor as tt
 from tinytensor import Tensor
-from tinytensor.backend import for_array
-from tinytensor.fast.hashed import Dropping
+from tinytensor.backend import for_array, for_device
 from tinytensor.fast.texts import Way
 from tinytensor.modes import state
 from tinytensor.random import Generator, using
@@ -61,7 +60,7 @@ ACTIVATIONS: dict[Callable[..., Tensor], str] = {relu: "relu", gelu: "gelu"}
 INNER = {"Attention": "weights_dropping", "FeedForward": "inner"}
 """The argument of a loop that drops numbers within f."""
 
-NOTHING = Dropping()  # no dropout
+NOTHING = for_device("cpu").dropping()  # no dropout
 
 # ---- the text that is read
 
@@ -457,7 +456,7 @@ def read(x: Any, memory: Any, sublayers: Sequence[Sublayer], end: Any, room: Any
         keys = iter(tt.random.integers(2**62, shape=count).numpy().tolist())
     for step in reading.steps:
         for name, p in step.droppings.items():
-            step.settings[name] = Dropping(p, next(keys)) if p else NOTHING
+            step.settings[name] = for_device("cpu").dropping(p, next(keys)) if p else NOTHING
     return Plan(reading.steps, reading.places, sublayers, end), reading.arrays
 
 

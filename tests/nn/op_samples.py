@@ -637,7 +637,7 @@ def _through(f, owners, loop, settings):
     norm, prefix = nn.LayerNorm(4), {nn.MultiheadAttention: "in_proj_"}
     places = [(m, prefix.get(type(m), "") + name) for m in (*owners, norm) for name in ("weight", "bias")]
     places[4:4] = [None] * (loop == "Attention")  # the mask
-    nothing = sublayers.Dropping()
+    nothing = tt.backend.for_device("cpu").dropping()
     droppings = {"dropping": nothing, sublayers.INNER[loop]: nothing}
     how = {"norm_first": False, "eps": 1e-5, "by_size": False, **droppings, **settings}
     plan = sublayers.Plan([sublayers.Step(loop, len(places), how)], places, [Sublayer(f, nn.Dropout(0.0), norm)])

@@ -78,6 +78,13 @@ def loops_over(subject: str, *arrays: Any, size: int | None = None) -> Any:
     return room if room and room.fits(*arrays) else None
 
 
+def dropping(p: float = 0.0, key: int = 0) -> Any:
+    """Dropout that hashes a key and each element's number, as the loops over sub-layers do."""
+    from .hashed import Dropping  # only now: `import tinytensor` needs none
+
+    return Dropping(p, key)
+
+
 def contiguous(x: Any) -> Any:
     return x if x.flags.c_contiguous else np.ascontiguousarray(x).reshape(x.shape)
 
