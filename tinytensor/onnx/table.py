@@ -30,7 +30,6 @@ LACKING: dict[str, str] = {
     **dict.fromkeys(("fft", "ifft", "imag", "irfft", "rfft"), "ONNX's ops take no complex numbers"),
     **dict.fromkeys(("cumulative_prod", "nextafter"), "ONNX has no such op"),
     **dict.fromkeys(("digamma", "erfc", "erfinv", "gammaln", "polygamma"), "ONNX has no such function"),
-    **dict.fromkeys(("multi_head", "through"), "the engine room's, of which the formulas are recorded"),
     "dropout": "it draws random numbers; use the module's evaluation mode, or training=False",
 }
 GRADIENTS_ONLY = ("ends", "origin", "padding_idx", "wins")
