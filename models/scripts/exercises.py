@@ -114,7 +114,7 @@ def agree(
         a, b = _numbers(got), _numbers(expected)
     except (TypeError, ValueError):
         kind = got.kind if isinstance(got, Opaque) else type(got).__name__
-        raise Wrong(f"{what} is a {kind}; expected real numbers, as a Tensor or an array") from None
+        raise Wrong(f"{what} has type {kind}; expected real numbers, as a Tensor or an array") from None
     if _equal(a, b, tolerance):
         return
     for sentence, made in (mistakes or {}).items():

@@ -164,7 +164,7 @@ WRONG = {
         (
             "return total(x, axis=axis) / x",
             "return x.data.sum(axis=axis, keepdims=True) / x",
-            "it gives a ndarray; expected a Value, or no gradient flows",
+            "the result has type ndarray; expected Value, or no gradient flows",
         ),
     ],
     "step05_products": [
@@ -312,7 +312,7 @@ WRONG = {
         (
             "permute(reshape(x, to=(batch, length, heads, d // heads)), axes=(0, 2, 1, 3))",
             "x.data.reshape(batch, length, heads, d // heads).transpose(0, 2, 1, 3)",
-            "split_heads: it gives a ndarray; expected a Value, or no gradient flows",
+            "split_heads: the result has type ndarray; expected Value, or no gradient flows",
         ),
         (
             "permute(reshape(x, to=(batch,",
@@ -322,7 +322,7 @@ WRONG = {
         (
             "reshape(permute(x, axes=(0, 2, 1, 3)), to=(batch, length, heads * width))",
             "x.data.transpose(0, 2, 1, 3).reshape(batch, length, heads * width)",
-            "join_heads: it gives a ndarray; expected a Value, or no gradient flows",
+            "join_heads: the result has type ndarray; expected Value, or no gradient flows",
         ),
         (
             "reshape(permute(x, axes=(0, 2, 1, 3)), to=",
@@ -439,7 +439,7 @@ WRONG = {
             "the model is given `target_in`: `target_out` is the answer",
         ),
         ("batch.target_out, model.pad", "batch.target_out, 0", "padding is `model.pad`"),
-        ("return loss.data.item()", "return loss", "it gives a Value; expected the loss as a float"),
+        ("return loss.data.item()", "return loss", "the loss has type Value; expected a float"),
         ("    optimizer.step()\n", "", "they do not move: the gradient has to be there when the optimiser"),
     ],
     "step12_generate": [

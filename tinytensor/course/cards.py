@@ -22,6 +22,13 @@ def numbers(*shape: int, low: float = -2.0, high: float = 2.0) -> Any:
     return np.random.default_rng(sum(shape)).uniform(low, high, shape)
 
 
+def expect_type(result: Any, kind: type, what: str = "", more: str = "or no gradient flows") -> None:
+    """Raise Wrong unless a result is of this type, and no hole."""
+    expect(result is not ..., f"{what}the hole is still there")
+    has = f"{what}the result has type {type(result).__name__}"
+    expect(isinstance(result, kind), f"{has}; expected {kind.__name__}, {more}")
+
+
 def card(
     op: Any, *samples: tuple[Any, ...], reference: Any = None, skip: Iterable[str] = (), **parameters: Any
 ) -> None:
@@ -34,7 +41,7 @@ def card(
         skip: lines of the card to leave out, beside those that a small engine does without.
         parameters: of the op.
     """
-    expect(hasattr(op, "rules"), f"it is a {type(op).__name__}; expected an op, declared with @op")
+    expect(hasattr(op, "rules"), f"it has type {type(op).__name__}; expected an op, declared with @op")
     out = op.forward(np, *samples[0], **parameters)
     expect(out is not ..., "the hole is still there: the forward function returns ...")
     for name, rule in op.rules.items():

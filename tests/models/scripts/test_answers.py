@@ -87,7 +87,7 @@ def test_what_an_answer_replaces_does_not_make_it_right(cheat, two):
             "double: wrong. It had not come to an end after 4 seconds in line 2: does a loop never end?",
         ),
         ("return double(x)", "double: wrong. It raised RecursionError in line 2: "),
-        ("return open", "double: wrong. twice 2 numbers is a builtin_function_or_method; expected real numbers"),
+        ("return open", "double: wrong. twice 2 numbers has type builtin_function_or_method; expected real numbers"),
         ("return x * x", "double: wrong. twice 2 numbers: it is the square"),
         ("while True: yield x", "double: wrong. twice 2 numbers "),
     ],

@@ -20,8 +20,8 @@ from tinytensor.nn import visualize
     [
         (None, 1.0, "is None: is a `return` missing?"),
         (..., 1.0, "the hole is still there"),
-        ("text", 1.0, "is a str; expected real numbers"),
-        (np.array([1j]), [1.0], "is a ndarray; expected real numbers"),
+        ("text", 1.0, "has type str; expected real numbers"),
+        (np.array([1j]), [1.0], "has type ndarray; expected real numbers"),
         ([[1.0, 2.0, 3.0]], [[1.0], [2.0], [3.0]], r"has shape \(1, 3\); expected \(3, 1\); it looks transposed"),
         ([1.0, 2.0], [1.0], r"has shape \(2,\); expected \(1,\)$"),
         ([[1.0, 2.0], [3.0, 4.0]], [[1.0, 3.0], [2.0, 4.0]], r"is 2 at \[0, 1\]; expected 3; it looks transposed"),

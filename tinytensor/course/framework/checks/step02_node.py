@@ -2,7 +2,7 @@
 
 from step01_op import Op
 
-from tinytensor.course.cards import numbers
+from tinytensor.course.cards import expect_type, numbers
 from tinytensor.models.scripts.exercises import Wrong, agree, expect
 
 SCALED = Op(
@@ -15,8 +15,7 @@ def check_apply(apply):
     Value = apply.__globals__["Value"]
     x, array = Value(numbers(2, 3), wants=True), numbers(3)
     result = apply(SCALED, x, array, k=3.0)
-    expect(result is not ..., "the hole is still there")
-    expect(isinstance(result, Value), f"it gives a {type(result).__name__}; expected a Value")
+    expect_type(result, Value)
     agree(result.data, 3 * x.data * array, "the data of the result")
     expect(result.op is SCALED, f"the result remembers the op {result.op}; expected the very op")
     expect(len(result.parents) == 2, f"the result has {len(result.parents)} parents; the op had 2 inputs")

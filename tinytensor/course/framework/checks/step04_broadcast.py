@@ -3,7 +3,7 @@
 import numpy as np
 from step02_node import Value
 
-from tinytensor.course.cards import card, numbers
+from tinytensor.course.cards import card, expect_type, numbers
 from tinytensor.models.scripts.exercises import agree, expect
 
 
@@ -34,8 +34,7 @@ def check_mean(mean):
     for axis in (-1, 0, 1):
         x = Value(numbers(2, 3, 5), wants=True)
         result = mean(x, axis)
-        expect(result is not ..., "the hole is still there")
-        expect(isinstance(result, Value), f"it gives a {type(result).__name__}; expected a Value, or no gradient flows")
+        expect_type(result, Value)
         sums = x.data.sum(axis=axis, keepdims=True)
         mistakes = {f"it is divided by {n}: how many numbers does the axis have?": sums / n for n in (30, 2, 3, 5)}
         case = f"the mean of an array (2, 3, 5) over axis {axis}"

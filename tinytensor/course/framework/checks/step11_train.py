@@ -50,7 +50,7 @@ def check_train_step(train_step):
         theirs.parameters["w"].grad = None
         backward(expected)
         reference.step()
-        expect(isinstance(loss, float), f"it gives a {type(loss).__name__}; expected the loss as a float")
+        expect(isinstance(loss, float), f"the loss has type {type(loss).__name__}; expected a float")
         other = {
             "it is to say `target_out`, not what it was given": (BATCH.target_in, BATCH.target_in, 3),
             "the model is given `target_in`: `target_out` is the answer": (BATCH.target_out, BATCH.target_out, 3),
