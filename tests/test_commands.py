@@ -215,7 +215,7 @@ def start(checkout, tmp_path_factory):
         (folder / "docs").unlink()
         shutil.copytree(checkout / "docs", folder / "docs")
         if not command.startswith("ruff"):
-            bring(folder)
+            bring(folder, command)
         if "tinytensor.course" in command and " new " not in command and " build" not in command:
             bring_course(folder)
         for name in needed_runs(command):
@@ -249,7 +249,7 @@ def needed_runs(command):
     return [name for name in RUNS if name in command and f"--out {name} " not in f"{command} "]
 
 
-def bring(folder):
+def bring(folder, command):
     """The files that pages speak of as the user's own."""
     spoken = list(islice(pairs("en-fr", 0, held_out=False), 200))
     for language in ("en", "fr", "de"):
@@ -262,7 +262,9 @@ def bring(folder):
     shutil.copy(folder / "test.en", folder / "english.txt")
     shutil.copy(folder / "test.de", folder / "translations.de")
     (folder / "my_ops.py").write_text(snippets("docs/your-own-op.md")[2], encoding="utf-8")
-    shutil.copy(ROOT / "tests" / "examples" / "lessons" / "solutions" / "05_scaling.py", folder / "mine.py")
+    lesson = re.search(r"lessons/(\w+)\.py --check mine.py", command)
+    solution = f"{lesson[1] if lesson else '05_scaling'}.py"
+    shutil.copy(ROOT / "tests" / "examples" / "lessons" / "solutions" / solution, folder / "mine.py")
     for name in ("script.py", "train.py"):
         (folder / name).write_text(snippets("docs/many-machines.md")[0], encoding="utf-8")
 
