@@ -70,10 +70,10 @@ def steps(stand_in: bool, scratch: Path) -> list[Step]:
     found = [Step("doctor", 60, ["-m", "tinytensor"], least=0.0)]
     small, rounds = (["--shape", "2x4"], "1") if stand_in else ([], "3")
     peers = "eager,hand" if stand_in else "eager,hand,graphed"
-    for half in ([], ["--half"]):
+    for kind, option in {"float32": [], "float16": ["--half"], "tf32": ["--medium"]}.items():
         for workload in ["copy"] if stand_in else ["copy", "m30k", "base"]:
-            name = f"train-{workload}-{'float16' if half else 'float32'}"
-            given = ["--workloads", workload, "--peers", peers, "--rounds", rounds, *small, *half]
+            name = f"train-{workload}-{kind}"
+            given = ["--workloads", workload, "--peers", peers, "--rounds", rounds, *small, *option]
             limit = 90 if workload == "copy" else 45  # the first step compiles the kernels
             found.append(_benchmark(name, limit, "train_step.py", *given, needs=("torch",)))
     found += _suites(stand_in)

@@ -12,8 +12,8 @@ process of its own and starts from the same weights; without dropout, the losses
 Ours uses the speed-ups of the scripts in `examples/`, and works like the training loop of `models`: on the CPU, it
 computes large batches in two halves side by side (`nn.parallel`), on a GPU, it launches a step's kernels at once
 (`nn.compile_step`). With --plain it does none of this, and every side takes the threads it likes. With --half, products
-are in float16 under autocast and a GradScaler scales the loss, on every side. With --medium, ours rounds the inputs of
-products to bfloat16 (`tt.set_float32_matmul_precision`), on the CPU.
+are in float16 under autocast and a GradScaler scales the loss, on every side. With --medium, the inputs of products are
+rounded (`set_float32_matmul_precision`): on the CPU to bfloat16 by ours, on a GPU to TF32 by ours and by PyTorch.
 A round times several steps of each side in turn, after some untimed ones; a ratio (below 1: ours is faster) is the
 median over rounds. Peers:
 
@@ -165,7 +165,9 @@ def ours(
     return count_memory(steps, device, "cupy"), state
 
 
-def theirs(name: str, w: Workload, dropout: float, where: str, threads: int | None, half: bool, state: Any):
+def theirs(
+    name: str, w: Workload, dropout: float, where: str, threads: int | None, half: bool, medium: bool, state: Any
+):  # fmt: skip
     import torch
     from torch import nn
     from torch.nn import functional as F
@@ -173,6 +175,8 @@ def theirs(name: str, w: Workload, dropout: float, where: str, threads: int | No
     if threads is not None:
         torch.set_num_threads(threads)
     device = torch_device(where)
+    if medium and device == "cuda":
+        torch.set_float32_matmul_precision("high")
 
     class Twin(nn.Module):
         """The same model as users write it."""
@@ -327,7 +331,7 @@ def start(name: str, w: Workload, arguments: argparse.Namespace, state: Any = No
     environment = {} if arguments.plain else interleaved.torch(threads)
     if name != "eager":
         environment |= interleaved.KEPT
-    given = name, w, arguments.dropout, arguments.device, threads, arguments.half
+    given = name, w, arguments.dropout, arguments.device, threads, arguments.half, arguments.medium
     return Side(theirs, environment, *given, state)
 
 
@@ -386,7 +390,9 @@ def main() -> None:
     parser.add_argument("--threads", type=count, help="threads of each side (default 2; with --plain each side's own)")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     parser.add_argument("--half", action="store_true", help="products in float16, on a GPU")
-    parser.add_argument("--medium", action="store_true", help="ours rounds to bfloat16 in products, on a CPU")
+    parser.add_argument(
+        "--medium", action="store_true", help="products round float32: to bfloat16 (ours), on a GPU to TF32"
+    )
     parser.add_argument("--plain", action="store_true", help="switch nothing on and set nothing")
     parser.add_against()
     parser.add_anyway()
@@ -396,8 +402,6 @@ def main() -> None:
         refuse("--plain sets nothing, so it takes no --threads")
     if arguments.half and arguments.device != "gpu":
         refuse("--half is for --device gpu: processors multiply float16 slowly")
-    if arguments.medium and arguments.device == "gpu":
-        refuse("--medium is for --device cpu; a GPU has --half")
     if "graphed" in (arguments.peers or ()) and torch_device(arguments.device) != "cuda":
         refuse("--peers graphed is for --device gpu: it records CUDA graphs")
     if arguments.against and arguments.peers:

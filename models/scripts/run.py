@@ -231,7 +231,7 @@ def add_arguments(p: Parser, *, out: str, **defaults: Any) -> None:
     )  # fmt: skip
     p.add_argument(
         "--matmul-precision", choices=("highest", "high", "medium"), default="highest",
-        help="medium: products of float32 round their inputs to bfloat16, where the processor can (faster)",
+        help="of products in float32; high: in TF32 on a GPU; medium: in bfloat16 where the processor can (faster)",
     )  # fmt: skip
     p.add_argument(
         "--figures", nargs="+", choices=list(LOGGERS), default=[],

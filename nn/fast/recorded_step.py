@@ -249,7 +249,7 @@ def _is_plain() -> bool:
 
 def _kind(inputs: tuple[Any, ...]) -> Hashable:
     """The key of a recording: its inputs, but for numbers on the GPU. Raises CannotReplay for inputs without one."""
-    parts: list[Hashable] = [autocast.get(), tt.get_default_dtype()]
+    parts: list[Hashable] = [autocast.get(), tt.get_default_dtype(), tt.get_float32_matmul_precision()]
     for place, x in enumerate(inputs):
         if isinstance(x, Tensor):
             if x.device != "gpu":

@@ -10,7 +10,7 @@ PRODUCTS = 4
 """Into how many products a large one is cut at most: each reads one of the two matrices anew."""
 
 FEW_ROWS = 32
-"""Rows below which a linear map is cut along its columns: cut along its rows, each part would read the whole weight."""
+"""Rows below which a linear map is computed turned round: a BLAS copies the weight otherwise."""
 
 SEQUENCES = 32
 """Sequences at least that a recurrence reads together: of fewer, a step is mostly the interpreter's."""

@@ -305,6 +305,22 @@ def test_the_default_dtype_is_heeded(device):
         tt.set_default_dtype(tt.float32)
 
 
+def test_the_precision_of_products_is_heeded(device):
+    model = nn.Linear(64, 96, bias=False, device=device)
+    model.weight.data = tt.full((96, 64), 1 + 2**-12, device=device)
+    step = nn.compile_step(lambda x: tt.mean(model(x)), model)
+    x = tt.full((128, 64), 1 + 2**-12, device=device)
+    exact = 64 * (1 + 2**-12) ** 2
+    try:
+        for _ in range(3):
+            for precision in ("high", "highest"):
+                tt.set_float32_matmul_precision(precision)
+                expected = 64 if precision == "high" and device == "gpu" else exact
+                assert step(x).item() == pytest.approx(expected, rel=1e-6)
+    finally:
+        tt.set_float32_matmul_precision("highest")
+
+
 def test_inputs_that_are_never_the_same_are_forgotten(device, monkeypatch):
     if replays(device):
         from tinytensor.nn.fast import recorded_step

@@ -4,8 +4,10 @@ As CuPy's kernels have it: floor(x / y) for `floor_divide` and x - floor(x / y) 
 computed in 32 bits; 0 for negative powers of integers other than 1 and -1; (x > 0) - (x < 0) for `sign`, of a complex
 number for its real part (version 13; 14 does as NumPy). Shifts are C++'s, and undefined from the width on: here, as on
 many processors, only the lowest bits of the distance count. Complex numbers are no truth values. cuFFT refuses to
-transform nothing.
+transform nothing. Products of single matrices in float32 may round their inputs to TF32.
 """
+
+import os
 
 import numpy as np
 
@@ -80,3 +82,29 @@ def _of_something(transform):
 
 
 fft, ifft, rfft, irfft = (_of_something(getattr(np.fft, name)) for name in ("fft", "ifft", "rfft", "irfft"))
+
+
+COMPUTE_TYPE_DEFAULT, COMPUTE_TYPE_TF32 = 1, 7
+_compute_types = {}
+
+
+def set_compute_type(dtype, compute_type):
+    _compute_types[np.dtype(dtype)] = compute_type
+
+
+def get_compute_type(dtype):
+    from_environment = COMPUTE_TYPE_TF32 if os.environ.get("CUPY_TF32") == "1" else COMPUTE_TYPE_DEFAULT
+    return _compute_types.setdefault(np.dtype(dtype), from_environment)
+
+
+def in_tf32(x):
+    """The nearest numbers with 10 bits in their fractions, ties to even."""
+    bits = x.view(np.uint32).astype(np.uint64)
+    return ((bits + 0xFFF + (bits >> 13 & 1)) & 0xFFFFE000).astype(np.uint32).view(np.float32)
+
+
+def matmul(x1, x2, *, out=None):
+    may_round = x1.ndim == x2.ndim == 2 and x1.dtype == x2.dtype == np.float32
+    if may_round and get_compute_type(np.float32) == COMPUTE_TYPE_TF32:
+        x1, x2 = in_tf32(np.ascontiguousarray(x1)), in_tf32(np.ascontiguousarray(x2))
+    return np.matmul(x1, x2, out=out)

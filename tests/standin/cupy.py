@@ -271,6 +271,11 @@ maximum.at = _at(np.maximum, _COMPARED)  # noqa: F821
 LINALG = "cholesky det eig eigh inv norm qr slogdet solve svd"
 linalg = SimpleNamespace(**{name: _lifted(getattr(linalg_of_cupy, name)) for name in LINALG.split()})
 fft = SimpleNamespace(**{n: _lifted(getattr(arithmetic_of_cupy, n)) for n in ("fft", "ifft", "rfft", "irfft")})
+_core = SimpleNamespace(
+    get_compute_type=arithmetic_of_cupy.get_compute_type,
+    set_compute_type=arithmetic_of_cupy.set_compute_type,
+    _routines_linalg=arithmetic_of_cupy,
+)
 cuda = SimpleNamespace(
     is_available=lambda: True,
     Device=lambda device=None: SimpleNamespace(synchronize=lambda: None),

@@ -1,7 +1,7 @@
 """Matrix products by cuBLAS while a graph is recorded, when CuPy refuses to call it (`graphs.py`).
 
 The library is the one that CuPy has loaded, its functions the same, with the same arguments, so the numbers are the
-same bits.
+same bits. CuPy knows if products in float32 round their inputs to TF32, and is told so here.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
-import os
 from typing import Any
 
 import cupy
 import numpy as np
+
+from ..machine.speed import get_float32_matmul_precision
 
 ROWS, COLUMNS = 0, 1  # CUBLAS_OP_N and CUBLAS_OP_T, of matrices whose columns lie one after another
 DEFAULT, DEFAULT_TENSOR = -1, 99  # algorithms
@@ -22,7 +23,7 @@ TYPES = {  # cudaDataType, cublasComputeType and the C type of the factors
     np.dtype("float32"): (0, 68, ctypes.c_float),
     np.dtype("float64"): (1, 70, ctypes.c_double),
 }
-FAST_TF32 = 77  # in place of 68, for single matrices in float32 if `CUPY_TF32=1` is in the environment, as CuPy has it
+FAST_TF32 = 77  # in place of 68, for single matrices in float32 where CuPy rounds their inputs
 
 _pointer, _int, _long = ctypes.c_void_p, ctypes.c_int, ctypes.c_longlong
 _sizes: Any = [_int] * 5
@@ -70,7 +71,7 @@ def matmul(a: Any, b: Any, out: Any = None) -> Any:
     _check("cublasSetStream", library().cublasSetStream_v2(handle, cupy.cuda.get_current_stream().ptr))
     # To cuBLAS, a row is a column: it computes the transpose of c, which is that of b times that of a.
     sizes = handle, how_b, how_a, n, m, k, ctypes.addressof(one)
-    if len(shape) == 2 and a.dtype == np.float32 and os.environ.get("CUPY_TF32") == "1":
+    if len(shape) == 2 and a.dtype == np.float32 and _multiplies_in_tf32():
         compute = FAST_TF32
     how = compute, DEFAULT_TENSOR if len(shape) == 2 and _has_tensor_cores() else DEFAULT
     left, right, result = (b.data.ptr, kind, step_b), (a.data.ptr, kind, step_a), (c.data.ptr, kind, n)
@@ -86,6 +87,20 @@ def matmul(a: Any, b: Any, out: Any = None) -> Any:
         return c
     out[...] = c
     return out
+
+
+def multiply_in_tf32(on: bool) -> None:
+    """Let CuPy round the inputs of products in float32 to TF32, or not; it warns where the GPU cannot."""
+    types = cupy._core._routines_linalg
+    cupy._core.set_compute_type(np.float32, types.COMPUTE_TYPE_TF32 if on else types.COMPUTE_TYPE_DEFAULT)
+
+
+def _multiplies_in_tf32() -> bool:
+    return cupy._core.get_compute_type(np.float32) == cupy._core._routines_linalg.COMPUTE_TYPE_TF32
+
+
+if get_float32_matmul_precision() != "highest":
+    multiply_in_tf32(True)
 
 
 def _as_it_lies(x: Any) -> tuple[Any, int, int]:

@@ -74,15 +74,17 @@ def compile_loops() -> Outcome:
     )
 
 
-def round_products(on: bool) -> str:
-    """Have compiled loops round the inputs of products in float32, or not; returns why they cannot, or ""."""
+def round_products(precision: str) -> str:
+    """Let the GPU and compiled loops round inputs of products in float32, or not; returns why loops cannot, or ""."""
     from . import numpy as room
 
+    if gpu := sys.modules.get(f"{__package__}.cublas"):  # else it asks when it is loaded
+        gpu.multiply_in_tf32(precision != "highest")
     if room.loops is None and room.loops_unasked() is None:
         return f"there are no compiled loops; {threads.INSTALL}"
     from . import half_products, products
 
-    products.rounded = half_products.rounded_product if on and half_products.CAN else None
+    products.rounded = half_products.rounded_product if precision == "medium" and half_products.CAN else None
     return "" if half_products.CAN else "this processor has no AVX512_BF16"
 
 

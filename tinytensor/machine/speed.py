@@ -127,12 +127,13 @@ def get_float32_matmul_precision() -> str:
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """How exactly products of matrices in float32 are computed on the CPU; arrays and sums stay float32.
+    """How exactly products of matrices in float32 are computed; arrays and sums stay float32.
 
     Args:
-        precision: `"highest"` and `"high"`: in float32; the default. `"medium"`: compiled loops may round the inputs of
-            a product to bfloat16, whose fraction has 7 bits. That takes Numba and a processor with AVX512_BF16;
-            elsewhere a warning says so, and products are computed as before.
+        precision: `"highest"`, the default: in float32. `"high"`: a GPU, from Ampere on, may round the inputs of a
+            product of two matrices to TF32, whose fraction has 10 bits; batches of matrices stay exact. `"medium"`: a
+            GPU as for `"high"`; compiled loops on the CPU may round them to bfloat16, whose fraction has 7 bits. That
+            takes Numba and a processor with AVX512_BF16; elsewhere a warning says so, and the CPU computes as before.
 
     Raises ValueError for anything else. The name and the values are PyTorch's.
     """
@@ -140,9 +141,10 @@ def set_float32_matmul_precision(precision: str) -> None:
     if precision not in PRECISIONS:
         raise ValueError(f"set_float32_matmul_precision: expected one of {', '.join(PRECISIONS)}, got {precision!r}")
     _precision = precision
-    lacking = _missing() if switches is None else switches.round_products(precision == "medium")
+    lacking = _missing() if switches is None else switches.round_products(precision)
     if lacking and precision == "medium":
-        warnings.warn(f"set_float32_matmul_precision: products stay as exact as they were: {lacking}", stacklevel=2)
+        message = f"set_float32_matmul_precision: products on the CPU stay as exact as they were: {lacking}"
+        warnings.warn(message, stacklevel=2)
 
 
 def concurrently(tasks: Sequence[Callable[[], Any]]) -> list[Any]:

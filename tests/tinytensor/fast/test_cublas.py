@@ -1,6 +1,9 @@
 """Products by cuBLAS, called past CuPy: on a GPU the library itself, else one of that interface for the CPU."""
 
 import itertools
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -62,14 +65,44 @@ def test_it_is_the_product(cublas, shapes, dtype):
         np.testing.assert_allclose(found.get(), a @ b, rtol=1e-4 if dtype == np.float32 else 1e-12, atol=1e-5)
 
 
+@pytest.fixture
+def precision():
+    yield tt.set_float32_matmul_precision
+    tt.set_float32_matmul_precision("highest")
+
+
+@pytest.mark.filterwarnings("ignore:set_float32_matmul_precision. products on the CPU")
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-@pytest.mark.parametrize("shapes", [((4, 3), (3, 5)), ((2, 4, 3), (2, 3, 5))])
-def test_tf32_is_for_single_matrices_in_float32(cublas, monkeypatch, shapes, dtype):
-    monkeypatch.setenv("CUPY_TF32", "1")
-    a, b = (numbers(shape, dtype) for shape in shapes)
-    found = cublas.matmul(array(a), array(b)).get()
-    assert found.dtype == dtype
-    np.testing.assert_allclose(found, a @ b, rtol=0.01, atol=0.01)
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_single_matrices_in_float32_are_rounded_to_tf32_when_asked(cublas, precision, batch, dtype):
+    a, b = (np.full((*batch, *size), 1 + 2**-12, dtype) for size in ((128, 64), (64, 96)))  # TF32 has 10 bits behind 1
+    ways = [
+        lambda: cublas.matmul(array(a), array(b)).get(),
+        lambda: tt.matmul(tt.asarray(a, device="gpu"), tt.asarray(b, device="gpu")).numpy(),
+    ]
+    for multiply in ways:
+        exact = multiply()
+        for asked in ("high", "medium"):
+            precision(asked)
+            found = multiply()
+            assert found.dtype == dtype
+            np.testing.assert_array_equal(found, 64 if dtype == np.float32 and not batch else exact)
+        precision("highest")
+        np.testing.assert_array_equal(multiply(), exact)
+    assert dtype == np.float16 or (exact != 64).all()
+
+
+ASKED_FIRST = """
+import tinytensor as tt
+tt.set_float32_matmul_precision("high")
+a = tt.full((128, 128), 1 + 2**-12, device="gpu")
+assert (a @ a == 128).all()
+"""
+
+
+def test_a_precision_asked_for_before_the_gpu_is_loaded(cublas):
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", ASKED_FIRST], env=environment, check=True, timeout=120)
 
 
 @pytest.mark.parametrize("shapes", [((4, 3), (3, 5)), ((2, 4, 3), (2, 3, 5))])
