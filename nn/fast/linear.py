@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from ..functional.linear import _linear
 from .tuning import FEW_ROWS
@@ -28,10 +29,9 @@ def linear_forward(xp, x, weight, bias):
 def linear_backward(xp, g, saved, needs):
     rows, weight = saved
     g_out = xp.contiguous(g).reshape(len(rows), len(weight))
-    g_rows, g_weight, g_bias = (
-        xp.fresh(shape, dtype=rows.dtype) if needed else None
-        for shape, needed in zip((rows.shape, weight.shape, len(weight)), needs)
-    )
+    sizes = rows.shape, weight.shape, len(weight)
+    found: list[Any] = [xp.fresh(size, dtype=rows.dtype) if needed else None for size, needed in zip(sizes, needs)]
+    g_rows, g_weight, g_bias = found
     if loops := xp.loops_over("linear", rows, weight, g_out):
         loops.differentiate(g_out, rows, weight, g_rows, g_weight, g_bias)
     else:
