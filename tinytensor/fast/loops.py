@@ -192,24 +192,14 @@ def attention_gradient(scores, g, log_total, along):
 # ---- what decoding looks for in logits
 
 
-def exponential_sums(rows: Any, shifts: Any) -> Any:
-    """The sum of exp(x - shift) over each row (n, columns), as (n, 1), with shifts (n, 1); on this thread alone."""
-    sums = np.empty_like(shifts)
-    _exponential_sums(rows, shifts, sums)
-    return sums
+def likeliest(rows: Any, k: int, excluded: int) -> tuple[Any, Any]:
+    """Where the k largest of each row are, of equal ones the first, and the logarithms of their softmax, (n, k) each.
 
-
-@loop
-def _exponential_sums(x, shifts, sums):
-    for r in range(x.shape[0]):
-        sums[r, 0] = _sum_of_exponentials(x, r, shifts[r, 0])
-
-
-def largest_places(x: Any, k: int) -> Any:
-    """Where the k largest of each row of x (rows, n) are, from the largest on, the first of equal ones first."""
-    places = np.empty((len(x), k), dtype=np.int64)
-    in_parts(lambda i: _largest_places(x[i], places[i]), len(x), x.size)
-    return places
+    The class `excluded` counts as -inf, but has its share of the probability; -1: there is none.
+    """
+    places, log_probabilities = np.empty((len(rows), k), np.int64), np.empty((len(rows), k))
+    in_parts(lambda i: _likeliest(rows[i], excluded, places[i], log_probabilities[i]), len(rows), 6 * rows.size)
+    return places, log_probabilities
 
 
 BLOCK = 64  # elements that are compared with the least of the largest so far, all at once
@@ -225,50 +215,31 @@ def _any_above(block, least):
 
 
 @loop
-def _largest_places(x, places):
+def _likeliest(rows, excluded, places, log_probabilities):
     k = places.shape[1]
-    best = np.empty(k, x.dtype)
-    for r in range(x.shape[0]):
+    best = np.empty(k, rows.dtype)
+    for r in range(rows.shape[0]):
         count = 0
-        for start in range(0, x.shape[1], BLOCK):
-            block = x[r, start : start + BLOCK]
+        for start in range(0, rows.shape[1], BLOCK):
+            block = rows[r, start : start + BLOCK]
             if count == k and not _any_above(block, best[k - 1]):
                 continue
             for i in range(block.size):
-                if count == k and (block[i] <= best[k - 1] or not _before(block[i], best[k - 1])):
+                x = block[i] if start + i != excluded else block.dtype.type(-math.inf)
+                if count == k and not _before(x, best[k - 1]):
                     continue
                 j = min(count, k - 1)
-                while j > 0 and _before(block[i], best[j - 1]):
+                while j > 0 and _before(x, best[j - 1]):
                     best[j], places[r, j] = best[j - 1], places[r, j - 1]
                     j -= 1
-                best[j], places[r, j] = block[i], start + i
+                best[j], places[r, j] = x, start + i
                 count = min(count + 1, k)
-
-
-def likeliest(rows: Any, excluded: int, places: Any, log_probabilities: Any) -> None:
-    """Write where the largest of each row is, the first of equal ones, and the logarithm of its softmax, (n, 1) each.
-
-    The class `excluded` has its share of the probability, but is never the one; -1: there is none.
-    """
-    in_parts(lambda i: _likeliest(rows[i], excluded, places[i], log_probabilities[i]), len(rows), 6 * rows.size)
-
-
-@loop
-def _likeliest(rows, excluded, places, log_probabilities):
-    for r in range(rows.shape[0]):
-        place, best = 0, rows.dtype.type(-math.inf)
-        for start in range(0, rows.shape[1], BLOCK):
-            block = rows[r, start : start + BLOCK]
-            if not _any_above(block, best):
-                continue
-            for i in range(block.size):
-                if block[i] > best and start + i != excluded:
-                    place, best = start + i, block[i]
-        shift = best
-        if excluded >= 0 and rows[r, excluded] > best:
+        shift = best[0]
+        if excluded >= 0 and rows[r, excluded] > shift:
             shift = rows[r, excluded]
-        places[r, 0] = place
-        log_probabilities[r, 0] = _log_share(best, shift, _sum_of_exponentials(rows, r, shift))
+        total = _sum_of_exponentials(rows, r, shift)
+        for j in range(k):
+            log_probabilities[r, j] = _log_share(best[j], shift, total)
 
 
 @numba.njit(fastmath={"contract"})  # not even in a loop that may add in another order

@@ -15,13 +15,12 @@ import numpy as np
 from ..backend.sums import accurate_matmul, accurate_sum
 from .pool import empty as fresh  # noqa: F401  (this module extends a namespace)
 from .pool import empty_like as fresh_like  # noqa: F401
-from .threads import in_parts
+from .threads import in_parts  # noqa: F401
 
 loops: Any = None  # the module of that name, once `compile_loops` was called
 
 LARGE = 1 << 14  # elements from which on the loops are used without that call
 SHORT_ROW = 64  # up to here, many short rows are compared as few long ones
-GROUP = 32  # elements of which the largest stands for all when the largest of a long row are looked for
 DOT_ROW = 512  # up to here, a product with ones adds up as accurately as pairwise summation does
 
 
@@ -91,27 +90,14 @@ def contiguous(x: Any) -> Any:
 
 def k_largest(x: Any, k: int) -> Any:
     """Where the k largest of each row of x (rows, n) are, from the largest on, the first of equal ones first."""
-    if k and (largest_places := kernel("largest_places", x)):
-        return largest_places(x, k)
-    count, length = x.shape
-    places = np.empty((count, k), dtype=np.int64)
-
-    def search_rows(i: slice) -> None:
-        rows = x[i]
-        groups = length // GROUP
-        heads = rows
-        if groups >= 2 * k:  # of so many maxima the k-th is no larger than the k-th of all, and found much faster
-            heads = np.maximum.reduce(rows[:, : groups * GROUP].reshape(len(rows), GROUP, groups), axis=1)
-        bound = np.partition(heads, -k, axis=1)[:, -k, None]
-        found = np.flatnonzero(~(rows < bound))  # NaN is no smaller than anything
-        row, place = np.divmod(found[::-1], length)
-        order = np.lexsort((rows[row, place], -row))[::-1]  # turned twice: descending, yet equal ones in their order
-        first = np.searchsorted(row[order], np.arange(len(rows)))
-        places[i] = place[order[first[:, None] + np.arange(k)]]
-
-    if k:
-        in_parts(search_rows, count, 4 * x.size)
-    return places
+    if not k:
+        return np.empty((len(x), 0), dtype=np.int64)
+    bound = np.partition(x, -k, axis=1)[:, -k, None]
+    row, place = np.nonzero(~(x < bound))  # NaN is no smaller than anything
+    row, place = row[::-1], place[::-1]
+    order = np.lexsort((x[row, place], -row))[::-1]  # turned twice: descending, yet equal ones in their order
+    first = np.searchsorted(row[order], np.arange(len(x)))
+    return place[order[first[:, None] + np.arange(k)]]
 
 
 def product(a: Any, b: Any, out: Any) -> Any:
