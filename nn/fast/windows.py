@@ -5,8 +5,7 @@ stand in front of each matrix product; the backward pass copies it again rather 
 one position, an image is one long row, of which an element of the window meets one stretch: a single copy. At the end
 of each row of the image windows then reach into the next row; what comes of these positions is left out.
 
-Where there are compiled loops, `tinytensor/fast/convolution.py` does the same with less copying, and squares of two by
-two have a pass of their own.
+Where there are compiled loops, `tinytensor/fast/convolution.py` does the same with less copying.
 """
 
 from __future__ import annotations
@@ -186,12 +185,6 @@ def _gradients(xp, g, saved, needs, *, stride, dilation, around, groups):
 
 @_max_pool.forward
 def max_pool_forward(xp, x, *, kernel, stride, dilation, around):
-    if kernel == stride == (2, 2) and max(dilation) == 1 and not any(map(any, around)):
-        images = xp.contiguous(x).reshape(math.prod(x.shape[:-2]), *x.shape[-2:])
-        if largest_of_squares := xp.kernel("largest_of_squares", images):
-            out = largest_of_squares(images)
-            gradient = xp.kernel("largest_of_squares_gradient", images)
-            return out.reshape(*x.shape[:-2], *out.shape[1:]), (images, out, gradient)
     padded = _padded(xp, x, around, -math.inf)
     count = positions(padded.shape[-len(kernel) :], kernel, stride, dilation)
     out = xp.fresh((*x.shape[: -len(kernel)], *count), dtype=x.dtype)
@@ -214,10 +207,6 @@ def max_pool_forward(xp, x, *, kernel, stride, dilation, around):
 
 @_max_pool.backward
 def max_pool_backward(xp, g, saved, needs, *, kernel, stride, dilation, around):
-    if len(saved) == 3:
-        images, out, gradient = saved
-        g_images = gradient(xp.contiguous(g).reshape(out.shape), images, out)
-        return (g_images.reshape(*g.shape[:-2], *images.shape[1:]),)
     padded, out = saved
     met = _met(out.shape[-len(kernel) :], kernel, stride, dilation)
     g_padded = xp.zeros(padded.shape, dtype=padded.dtype)
