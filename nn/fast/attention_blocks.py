@@ -135,9 +135,10 @@ def _attend_rows(xp: Any, head: Attention, number: int, rows: slice, buffer: Any
         larger = xp.maximum(largest, xp.row_max(scores))
         shift = xp.where(larger == -math.inf, buffer.dtype.type(0), larger)  # of rows that see nothing so far
         fading = xp.exp(largest - shift)
+        scores -= shift
+        weights = xp.exp(scores, out=scores)
         total *= fading
-        total += _exponentials(xp, scores, shift)
-        weights = scores
+        total += xp.row_sum(weights)
         if head.dropped is not None:
             weights *= head.dropped.block(number, rows, columns)
             weights *= head.dropped.scale
@@ -150,14 +151,6 @@ def _attend_rows(xp: Any, head: Attention, number: int, rows: slice, buffer: Any
     # exp(score - inf) = 0: the weights of a row that sees nothing
     log_total = xp.where(nothing, buffer.dtype.type(math.inf), largest + xp.log(total))
     return result, log_total[:, 0]
-
-
-def _exponentials(xp: Any, scores: Any, shift: Any) -> Any:
-    """Turn scores into exp(scores - shift), in place; returns the sums of the rows."""
-    if exponentials := xp.kernel("exponentials", scores, shift):
-        return exponentials(scores, shift)
-    scores -= shift
-    return xp.row_sum(xp.exp(scores, out=scores))
 
 
 def attend_back(xp: Any, g: Any, attention: Attention, out: Any, log_total: Any, gradients: tuple[Any, ...]) -> None:
@@ -195,7 +188,10 @@ def _head_back(
                 keep = head.dropped.block(number, rows, columns)
                 g_scores *= keep
                 g_scores *= head.dropped.scale
-            weights = kept = _weights_and_gradient(xp, scores, g_scores, log_total[rows], along[rows])
+            scores -= log_total[rows]
+            weights = kept = xp.exp(scores, out=scores)
+            g_scores -= along[rows]
+            g_scores *= weights
             if keep is not None:
                 kept = xp.multiply(weights, keep, out=xp.reshape(buffers[2][: scores.size], scores.shape))
                 kept *= head.dropped.scale
@@ -204,18 +200,6 @@ def _head_back(
             g_key[columns] += xp.matmul(xp.matrix_transpose(g_scores), head.query[rows])
     g_query *= head.scale
     return g_query, g_key, g_value
-
-
-def _weights_and_gradient(xp: Any, scores: Any, g: Any, log_total: Any, along: Any) -> Any:
-    """Turn scores into weights, exp(scores - L), and g into weights * (g - along), in place; returns the weights."""
-    if attention_gradient := xp.kernel("attention_gradient", scores, g):
-        attention_gradient(scores, g, log_total, along)
-        return scores
-    scores -= log_total
-    weights = xp.exp(scores, out=scores)
-    g -= along
-    g *= weights
-    return weights
 
 
 def _blocks(length: int, size: int) -> Iterator[slice]:

@@ -156,39 +156,6 @@ def _cross_entropy_gradient(real, rows, columns, weight, shift, factor, spread, 
         gradient[row + target[r]] -= hit[r]
 
 
-# ---- attention in blocks, on the thread that calls
-
-
-def exponentials(x: Any, shift: Any) -> Any:
-    """Turn x (n, columns) into exp(x - shift), in place, with a shift (n, 1); returns the sums of its rows (n, 1).
-
-    For rows of a RUN at most, or nearly.
-    """
-    sums = np.empty_like(shift)
-    _exponentials(x, shift, sums)
-    return sums
-
-
-@loop
-def _exponentials(x, shift, sums):
-    for r in range(x.shape[0]):
-        total = x.dtype.type(0)
-        for i in range(x.shape[1]):
-            x[r, i] = _exp(x[r, i] - shift[r, 0])
-            total += x[r, i]
-        sums[r, 0] = total
-
-
-@loop
-def attention_gradient(scores, g, log_total, along):
-    """Turn scores into weights, exp(scores - log_total), and g into weights * (g - along), both in place."""
-    for r in range(scores.shape[0]):
-        for i in range(scores.shape[1]):
-            weight = _exp(scores[r, i] - log_total[r, 0])
-            scores[r, i] = weight
-            g[r, i] = weight * (g[r, i] - along[r, 0])
-
-
 # ---- what decoding looks for in logits
 
 
