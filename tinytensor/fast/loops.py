@@ -221,20 +221,6 @@ def _before(a, b):
     return a > b or (a != a and b == b)
 
 
-# ---- element by element
-
-
-def drop(x: Any, keep: Any, scale: float, out: Any) -> None:
-    """Write x * keep * scale into `out`, which may be x; on this thread alone."""
-    _drop(x.reshape(-1), keep.reshape(-1), x.dtype.type(scale), out.reshape(-1))
-
-
-@loop
-def _drop(x, keep, scale, out):
-    for i in range(x.size):
-        out[i] = x[i] * (scale if keep[i] else x.dtype.type(0))
-
-
 # ---- the rows of an embedding
 
 
