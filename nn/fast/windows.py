@@ -1,9 +1,7 @@
 """The fast pairs of what slides over positions: convolution in blocks of samples that fit the cache, and max pooling.
 
 What windows hold is copied element by element of the window, each for all positions at once, so a few large copies
-stand in front of each matrix product; the backward pass copies it again rather than keep it. Where windows go on by
-one position, an image is one long row, of which an element of the window meets one stretch: a single copy. At the end
-of each row of the image windows then reach into the next row; what comes of these positions is left out.
+stand in front of each matrix product; the backward pass copies it again rather than keep it.
 
 Where there are compiled loops, `tinytensor/fast/convolution.py` does the same with less copying.
 """
@@ -55,50 +53,31 @@ class Windows:
 
     Attributes:
         count: how many positions there are along each axis.
-        columns: how many there are, with those that are left out.
+        columns: how many there are.
         held: elements of all columns of a sample.
     """
 
     def __init__(self, padded: Any, weight: Any, stride: Sequence[int], dilation: Sequence[int], groups: int) -> None:
         lengths, kernel = padded.shape[2:], weight.shape[2:]
         self.count, self.groups = positions(lengths, kernel, stride, dilation), groups
-        self.batch, self.channels = padded.shape[:2]
-        self.lengths: tuple[int, ...] = lengths
-        self.seen: tuple[int, ...]  # the lengths that keys are for: those of the image, or of it as one row
-        self.across: tuple[int, ...]  # and those of what one key gives
-        if all(step == 1 for step in stride):  # one long row
-            pitches = [math.prod(lengths[axis + 1 :]) for axis in range(len(lengths))]
-            self.columns = 1 + sum((n - 1) * pitch for n, pitch in zip(self.count, pitches))
-            starts = [sum(i * d * p for i, d, p in zip(e, dilation, pitches)) for e in np.ndindex(*kernel)]
-            self.seen, self.across = (math.prod(lengths),), (self.columns,)
-            self.keys: list[Any] = [(..., slice(start, start + self.columns)) for start in starts]
-            self.rows = (self.count[0], *lengths[1:])
-        else:
-            self.columns = math.prod(self.count)
-            self.seen, self.across = lengths, self.count
-            self.keys = _met(self.count, kernel, stride, dilation)
-            self.rows = self.count
-        self.held = self.channels * len(self.keys) * self.columns
+        self.batch, self.lengths = len(padded), lengths
+        self.keys = _met(self.count, kernel, stride, dilation)
+        self.columns = math.prod(self.count)
+        self.held = padded.shape[1] * len(self.keys) * self.columns
         self.work = self.batch * self.held * len(weight) // groups // FLOPS
 
     def gather(self, xp: Any, x: Any) -> Any:
         """Their elements: (samples, groups, channels of a group * elements, columns)."""
-        x = x.reshape(*x.shape[:2], *self.seen)
-        held = xp.fresh((*x.shape[:2], len(self.keys), *self.across), dtype=x.dtype)
+        held = xp.fresh((*x.shape[:2], len(self.keys), *self.count), dtype=x.dtype)
         for element, key in enumerate(self.keys):
             held[:, :, element] = x[key]
         return held.reshape(len(x), self.groups, -1 if held.size else 0, self.columns)
 
     def add(self, columns: Any, x: Any) -> None:
         """Add columns of gradients to x, each number where it was copied from."""
-        x = x.reshape(*x.shape[:2], *self.seen)
-        held = columns.reshape(*x.shape[:2], len(self.keys), *self.across)
+        held = columns.reshape(*x.shape[:2], len(self.keys), *self.count)
         for element, key in enumerate(self.keys):
             x[key] += held[:, :, element]
-
-    def cropped(self, y: Any) -> Any:
-        """Results of all positions, (samples, groups, filters, *rows), without those that are left out."""
-        return y[(..., *(slice(n) for n in self.count))]
 
     def blocks(self, xp: Any, samples: slice) -> Iterator[slice]:
         """A stretch of samples in pieces for the cache; on a GPU in one."""
@@ -119,13 +98,10 @@ def convolution_forward(xp, x, weight, bias, *, stride, dilation, around, groups
 
     def multiply_samples(i: slice) -> None:
         for j in windows.blocks(xp, i):
-            y = xp.fresh((j.stop - j.start, *filters.shape[:2], *windows.rows), dtype=x.dtype)
-            flat = y.reshape(*y.shape[:3], math.prod(windows.rows))[..., : windows.columns]
+            flat = out[j].reshape(j.stop - j.start, *filters.shape[:2], windows.columns)
             xp.matmul(filters, windows.gather(xp, padded[j]), out=flat)
-            if bias is None:
-                out[j] = windows.cropped(y)
-            else:
-                xp.add(windows.cropped(y), bias.reshape(groups, -1, *[1] * len(windows.count)), out=out[j])
+            if bias is not None:
+                flat += bias.reshape(groups, -1, 1)
 
     xp.in_parts(multiply_samples, len(x), windows.work, product=True)
     return out.reshape(len(x), len(weight), *windows.count), (padded, weight)
@@ -159,9 +135,7 @@ def _gradients(xp, g, saved, needs, *, stride, dilation, around, groups):
 
     def gradients_of_samples(i: slice) -> None:
         for j in windows.blocks(xp, i):
-            rows = xp.zeros((j.stop - j.start, *filters.shape[:2], *windows.rows), dtype=g.dtype)
-            windows.cropped(rows)[...] = g[j]
-            rows = rows.reshape(*rows.shape[:3], math.prod(windows.rows))[..., : windows.columns]
+            rows = g[j].reshape(j.stop - j.start, *filters.shape[:2], windows.columns)
             if needs[1]:
                 columns = windows.gather(xp, padded[j])
                 part = xp.sum(xp.matmul(rows, xp.matrix_transpose(columns)), axis=0)
