@@ -1,7 +1,7 @@
 """Matrix products by cuBLAS while a graph is recorded, when CuPy refuses to call it (`graphs.py`).
 
 The library is the one that CuPy has loaded, its functions the same, with the same arguments, so the numbers are the
-same bits. CuPy knows if products in float32 round their inputs to TF32, and is told so here.
+same bits. Both ways ask CuPy if products in float32 round their inputs to TF32.
 """
 
 from __future__ import annotations
