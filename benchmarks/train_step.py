@@ -5,7 +5,7 @@
     python benchmarks/train_step.py --plain             # nothing switched on, nothing set: what a newcomer has
 
     python benchmarks/train_step.py --device gpu --half --peers hand,graphed
-    python benchmarks/train_step.py --workloads m30k,base --medium --peers eager,bf16
+    python benchmarks/train_step.py --workloads m30k,base --peers eager,bf16 --medium
 
 A step is forward, cross-entropy, backward and Adam, in float32, with causal and padding masks. Each side runs in a
 process of its own and starts from the same weights; without dropout, the losses of the first three steps are compared.
