@@ -53,7 +53,7 @@ class Windows:
 
     Attributes:
         count: how many positions there are along each axis.
-        columns: how many there are.
+        columns: how many there are in all.
         held: elements of all columns of a sample.
     """
 

@@ -160,7 +160,7 @@ def _cross_entropy_gradient(real, rows, columns, weight, shift, factor, spread, 
 
 
 def likeliest(rows: Any, k: int, excluded: int) -> tuple[Any, Any]:
-    """Where the k largest of each row are, of equal ones the first, and the logarithms of their softmax, (n, k) each.
+    """The places of the k largest of each row, of equal ones the first, and the logs of their softmax, (n, k) each.
 
     The class `excluded` counts as -inf, but has its share of the probability; -1: there is none.
     """

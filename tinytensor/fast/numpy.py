@@ -90,8 +90,6 @@ def contiguous(x: Any) -> Any:
 
 def k_largest(x: Any, k: int) -> Any:
     """Where the k largest of each row of x (rows, n) are, from the largest on, the first of equal ones first."""
-    if not k:
-        return np.empty((len(x), 0), dtype=np.int64)
     bound = np.partition(x, -k, axis=1)[:, -k, None]
     row, place = np.nonzero(~(x < bound))  # NaN is no smaller than anything
     row, place = row[::-1], place[::-1]

@@ -80,6 +80,8 @@ def round_products(precision: str) -> str:
 
     if gpu := sys.modules.get(f"{__package__}.cublas"):  # else it asks when it is loaded
         gpu.multiply_in_tf32(precision != "highest")
+    if precision != "medium" and f"{__package__}.products" not in sys.modules:
+        return ""  # nothing is rounded yet, so Numba need not be loaded
     if room.loops is None and room.loops_unasked() is None:
         return f"there are no compiled loops; {threads.INSTALL}"
     from . import half_products, products

@@ -95,14 +95,20 @@ def test_single_matrices_in_float32_are_rounded_to_tf32_when_asked(cublas, preci
 ASKED_FIRST = """
 import tinytensor as tt
 tt.set_float32_matmul_precision("high")
+"""
+ROUNDED = """
+import tinytensor as tt
 a = tt.full((128, 128), 1 + 2**-12, device="gpu")
 assert (a @ a == 128).all()
+from tinytensor.fast import cublas
+assert (cublas.matmul(a._data, a._data).get() == 128).all()
 """
 
 
-def test_a_precision_asked_for_before_the_gpu_is_loaded(cublas):
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    subprocess.run([sys.executable, "-c", ASKED_FIRST], env=environment, check=True, timeout=120)
+@pytest.mark.parametrize(("asked", "variable"), [(ASKED_FIRST, {}), ("", {"CUPY_TF32": "1"})])
+def test_a_precision_asked_for_before_the_gpu_is_loaded(cublas, asked, variable):
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | variable
+    subprocess.run([sys.executable, "-c", asked + ROUNDED], env=environment, check=True, timeout=120)
 
 
 @pytest.mark.parametrize("shapes", [((4, 3), (3, 5)), ((2, 4, 3), (2, 3, 5))])

@@ -204,3 +204,9 @@ print(np.abs(tt.nn.functional.linear(tt.asarray(x), tt.asarray(x)).numpy() - x @
     )
     assert says in done.stdout, done
     assert done.stdout.splitlines()[-1] == "True"
+
+
+def test_what_asks_for_no_bfloat16_loads_no_numba():
+    code = "import sys, tinytensor as tt; tt.set_float32_matmul_precision('high'); print('numba' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
