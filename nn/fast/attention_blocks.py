@@ -1,39 +1,30 @@
-"""Attention in blocks that fit the cache: no matrix of all weights is ever held, so memory is linear in length.
+"""Attention on raw arrays, in place, for some queries at a time.
 
-The keys come to a block of queries one block after another (Rabe and Staats 2021, "Self-attention does not need O(n^2)
-memory"; Dao 2023, "FlashAttention-2"). Of a query's softmax, what is known so far is the largest score m, the sum
-l = sum_j exp(s_j - m) and the unfinished result sum_j exp(s_j - m) v_j; a larger score m' makes both smaller by
-exp(m - m'). Kept for the backward pass is only L = m + log l: a block of weights is then exp(scores - L) at once. And
-since sum_j p_j (g . v_j) = g . out, the gradient of a score needs its own block alone: p_j (g . v_j - g . out).
+Short sequences keep their weights for the backward pass, and the cores share the batch. Long ones go in blocks of
+queries whose weights are computed anew: memory grows with the length, not with its square (Rabe and Staats 2021,
+"Self-attention does not need O(n^2) memory").
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import tinytensor as tt
 from tinytensor import Tensor
-from tinytensor.backend import for_device
 from tinytensor.fast.texts import Way
 from tinytensor.tensor import wrap
 
 from ..functional.dropout import Dropped
+from .activations import softmax_gradient_in_place, softmax_rows
+from .dropout import drop_into
+from .tuning import ATTENTION_WORK as WORK
 
 LONG = {"cpu": 1 << 20, "gpu": 1 << 24}  # elements of a head's weights from which on attention goes in blocks
-
-
-class Size(NamedTuple):
-    """Queries and keys of a block."""
-
-    queries: int
-    keys: int
-
-
-# The scores of a block fit the cache of a core; a GPU, where every call has its price, gets few large ones.
-SIZES = {"cpu": Size(256, 512), "gpu": Size(2048, 4096)}
+BLOCK = {"cpu": 1 << 17, "gpu": 1 << 25}  # elements of a block: a GPU, where every call has its price, gets large ones
 
 
 def is_long(queries: int, keys: int, device: str) -> bool:
@@ -50,6 +41,7 @@ class Attention(NamedTuple):
         causal: whether position i sees the source up to i only.
         scale: a factor of the scores.
         dropped: which weights dropout keeps; where attention goes in blocks, `SeededDropped`; or None.
+        keep: its raw mask, (..., target, source), or None.
     """
 
     query: Any
@@ -59,155 +51,174 @@ class Attention(NamedTuple):
     causal: bool
     scale: float
     dropped: Any
+    keep: Any = None
 
-    def lengths(self) -> tuple[int, int]:
-        """How many queries and keys there are."""
-        return self.query.shape[-2], self.key.shape[-2]
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the weights, (..., target, source)."""
+        return *self.query.shape[:-1], self.key.shape[-2]
 
     def is_long(self, xp: Any) -> bool:
-        real = self.query.dtype.kind == "f"  # complex numbers have no largest, by which blocks are joined
-        return real and is_long(*self.lengths(), xp.device)
+        return is_long(self.shape[-2], self.shape[-1], xp.device)
 
-    def heads(self) -> list[tuple[int, ...]]:
-        """The indices of all leading dimensions."""
-        return list(itertools.product(*map(range, self.query.shape[:-2])))
+    @property
+    def keep_scale(self) -> float:
+        return 1.0 if self.dropped is None else self.dropped.scale
 
-    def head(self, xp: Any, index: tuple[int, ...]) -> Attention:
-        """One head, its queries scaled; 16-bit floats become float32."""
-        wide = _wide(self.query.dtype)
-        query, key, value = (xp.astype(x[index], wide) for x in (self.query, self.key, self.value))
-        mask = self.mask
-        if mask is not None:
-            mask = xp.broadcast_to(mask, (*self.query.shape[:-1], self.key.shape[-2]))[index]
-        return self._replace(query=query * self.scale, key=key, value=value, mask=mask)
+    def with_keep(self, xp: Any) -> Attention:
+        """The same with the raw mask of dropout."""
+        dropped = self.dropped
+        return self if dropped is None else self._replace(keep=xp.broadcast_to(dropped.keep._data, self.shape))
 
-    def scores(self, xp: Any, rows: slice, columns: slice, buffer: Any) -> Any:
-        """A block of the masked scores of one head, in the buffer or not; None where nothing may be seen."""
-        count, width = rows.stop - rows.start, columns.stop - columns.start
-        if self.causal and columns.start >= rows.stop:
-            return None
-        hidden: Any = self.mask[rows, columns] if self.mask is not None else None
-        boolean = hidden is not None and hidden.dtype.kind == "b"
-        if boolean and xp.device == "cpu" and hidden.all():  # on a GPU, to ask means to wait
-            return None
-        scores = xp.reshape(buffer[: count * width], (count, width))
-        xp.matmul(self.query[rows], xp.matrix_transpose(self.key[columns]), out=scores)
-        nothing = scores.dtype.type(-math.inf)
-        if boolean:
-            scores = xp.where(hidden, nothing, scores)
-        elif hidden is not None:
-            scores += hidden
-        if self.causal and columns.stop > rows.start + 1:
-            future = xp.arange(columns.start, columns.stop) > xp.arange(rows.start, rows.stop)[:, None]
-            scores = xp.where(future, nothing, scores)
-        return scores
+    def of(self, xp: Any, lead: Any, rows: slice | None = None) -> Attention:
+        """Of a leading index; of some queries in 32 bits at least, with what they see of the source at most."""
+        (target, source), keep = self.shape[-2:], self.keep
+        some, end = rows or slice(0, target), min(rows.stop, source) if rows and self.causal else source
+        arrays = self.query[lead][..., some, :], self.key[lead][..., :end, :], self.value[lead][..., :end, :]
+        if rows:
+            arrays = tuple([xp.astype(x, _wide(x.dtype)) for x in arrays])
+        mask = None if self.mask is None else xp.broadcast_to(self.mask, self.shape)[lead][..., some, :]
+        if self.causal:
+            mask = xp.arange(end) > xp.arange(some.start, some.stop)[:, None]
+        if keep is not None:
+            keep = xp.contiguous(keep[lead][..., some, :end])
+        elif self.dropped is not None:
+            keep = xp.contiguous(self.dropped.block(lead, some)[:, :end])
+        return Attention(*arrays, mask, False, self.scale, self.dropped, keep)
 
+    def weights(self, xp: Any) -> tuple[Any, Any]:
+        """Arrays for the weights and for those that dropout keeps, one if they are the same."""
+        narrow = self.query.dtype.itemsize < 4  # the weights are computed in 32 bits then
+        weights = xp.fresh(self.shape, dtype=_wide(self.query.dtype))
+        return weights, xp.fresh(self.shape, self.query.dtype) if narrow or self.dropped is not None else weights
 
-def attend(xp: Any, attention: Attention, out: Any) -> Any:
-    """Write softmax(Q K^T * scale + mask) V into `out`; returns L, (..., target), which the backward pass needs."""
-    heads, size = attention.heads(), SIZES[xp.device]
-    wide = _wide(out.dtype)
-    log_total = xp.fresh(out.shape[:-1], dtype=wide)
+    def weigh(self, xp: Any, weights: Any, kept: Any) -> None:
+        """Write softmax(Q K^T * scale + mask), and what dropout keeps of it."""
+        narrow, key, keep = kept.dtype.itemsize < 4, xp.matrix_transpose(self.key), self.keep
+        if narrow:  # scores are scaled before they overflow
+            weights[...] = xp.matmul(self.query * self.scale, key)
+        else:
+            xp.matmul(self.query, key, out=weights)
+            weights *= self.scale
+        if self.mask is not None and self.mask.dtype.kind == "b":
+            # A hidden score may be NaN, which it would stay if infinity were added.
+            weights[...] = xp.where(self.mask, weights.dtype.type(-math.inf), weights)
+        elif self.mask is not None:
+            weights += self.mask
+        softmax_rows(xp, weights)
+        if narrow:
+            kept[...] = weights if keep is None else weights * keep * self.keep_scale
+        elif keep is not None:
+            drop_into(xp, weights, keep, self.keep_scale, kept)
 
-    def attend_heads(some: slice) -> None:
-        buffer = xp.fresh(size.queries * size.keys, dtype=wide)
-        for number in range(some.start, some.stop):
-            index = heads[number]
-            head = attention.head(xp, index)
-            for rows in _blocks(out.shape[-2], size.queries):
-                result, log_total[index][rows] = _attend_rows(xp, head, number, rows, buffer)
-                out[index][rows] = result
-
-    xp.in_parts(attend_heads, len(heads), len(heads) * out.shape[-2] * attention.key.shape[-2])
-    return log_total
-
-
-def _attend_rows(xp: Any, head: Attention, number: int, rows: slice, buffer: Any) -> tuple[Any, Any]:
-    """The result for a block of queries of one head, and its L."""
-    count = rows.stop - rows.start
-    largest = xp.full((count, 1), -math.inf, dtype=buffer.dtype)
-    total = xp.zeros((count, 1), dtype=buffer.dtype)
-    result = xp.zeros((count, head.value.shape[-1]), dtype=buffer.dtype)
-    for columns in _blocks(len(head.key), SIZES[xp.device].keys):
-        scores = head.scores(xp, rows, columns, buffer)
-        if scores is None:
-            continue
-        larger = xp.maximum(largest, xp.row_max(scores))
-        shift = xp.where(larger == -math.inf, buffer.dtype.type(0), larger)  # of rows that see nothing so far
-        fading = xp.exp(largest - shift)
-        scores -= shift
-        weights = xp.exp(scores, out=scores)
-        total *= fading
-        total += xp.row_sum(weights)
-        if head.dropped is not None:
-            weights *= head.dropped.block(number, rows, columns)
-            weights *= head.dropped.scale
-        result *= fading
-        result += xp.matmul(weights, head.value[columns])
-        largest = larger
-    nothing = total == 0
-    total[nothing] = 1
-    result /= total
-    # exp(score - inf) = 0: the weights of a row that sees nothing
-    log_total = xp.where(nothing, buffer.dtype.type(math.inf), largest + xp.log(total))
-    return result, log_total[:, 0]
+    def differentiate(
+        self, xp: Any, g: Any, weights: Any, kept: Any, g_scores: Any, outs: Any, more: bool = False
+    ) -> None:
+        """Write the gradients for scores, query, key and value; to those for key and value, add if there are more."""
+        g_query, g_key, g_value = outs
+        multiply(xp, xp.matrix_transpose(kept), g, g_value, more)
+        value = xp.matrix_transpose(self.value)
+        if g_scores.dtype != g.dtype:
+            g_scores[...] = xp.matmul(g, value)
+        else:
+            xp.matmul(g, value, out=g_scores)
+        if self.keep is not None:
+            drop_into(xp, g_scores, self.keep, self.keep_scale, g_scores)
+        softmax_gradient_in_place(xp, g_scores, weights)
+        scaled = xp.astype(g_scores * self.scale, self.query.dtype)
+        xp.matmul(scaled, self.key, out=g_query)
+        multiply(xp, xp.matrix_transpose(scaled), self.query, g_key, more)
 
 
-def attend_back(xp: Any, g: Any, attention: Attention, out: Any, log_total: Any, gradients: tuple[Any, ...]) -> None:
-    """Write the gradients for query, key and value into three arrays, given that of the result."""
-    heads, size = attention.heads(), SIZES[xp.device]
-
-    def differentiate_heads(some: slice) -> None:
-        buffers = [xp.fresh(size.queries * size.keys, dtype=log_total.dtype) for _ in range(3)]
-        for number in range(some.start, some.stop):
-            index = heads[number]
-            head = attention.head(xp, index)
-            given, result = (xp.astype(x[index], log_total.dtype) for x in (g, out))
-            found = _head_back(xp, given, head, number, xp.row_dot(given, result), log_total[index][:, None], buffers)
-            for gradient, value in zip(gradients, found):
-                gradient[index] = value
-
-    xp.in_parts(differentiate_heads, len(heads), len(heads) * out.shape[-2] * attention.key.shape[-2])
-
-
-def _head_back(
-    xp: Any, g: Any, head: Attention, number: int, along: Any, log_total: Any, buffers: list[Any]
-) -> tuple[Any, Any, Any]:
-    """The gradients of one head for query, key and value; `along` is g . out for each query."""
-    g_query, g_key, g_value = (xp.zeros(x.shape, dtype=x.dtype) for x in (head.query, head.key, head.value))
-    size = SIZES[xp.device]
-    for columns in _blocks(len(head.key), size.keys):
-        for rows in _blocks(len(head.query), size.queries):
-            scores = head.scores(xp, rows, columns, buffers[0])
-            if scores is None:
-                continue
-            g_scores = xp.reshape(buffers[1][: scores.size], scores.shape)
-            xp.matmul(g[rows], xp.matrix_transpose(head.value[columns]), out=g_scores)
-            keep = None
-            if head.dropped is not None:
-                keep = head.dropped.block(number, rows, columns)
-                g_scores *= keep
-                g_scores *= head.dropped.scale
-            scores -= log_total[rows]
-            weights = kept = xp.exp(scores, out=scores)
-            g_scores -= along[rows]
-            g_scores *= weights
-            if keep is not None:
-                kept = xp.multiply(weights, keep, out=xp.reshape(buffers[2][: scores.size], scores.shape))
-                kept *= head.dropped.scale
-            g_value[columns] += xp.matmul(xp.matrix_transpose(kept), g[rows])
-            g_query[rows] += xp.matmul(g_scores, head.key[columns])
-            g_key[columns] += xp.matmul(xp.matrix_transpose(g_scores), head.query[rows])
-    g_query *= head.scale
-    return g_query, g_key, g_value
-
-
-def _blocks(length: int, size: int) -> Iterator[slice]:
-    return (slice(start, min(start + size, length)) for start in range(0, length, size))
+def multiply(xp: Any, a: Any, b: Any, out: Any, more: bool) -> None:
+    """Write a b, or add it."""
+    if more:
+        out += xp.matmul(a, b)
+    else:
+        xp.matmul(a, b, out=out)
 
 
 def _wide(dtype: Any) -> Any:
     return tt.float32 if dtype.itemsize < 4 else dtype
+
+
+# ---- all queries at once
+
+
+def attend_at_once(xp: Any, given: Attention, out: Any) -> tuple[Any, Any]:
+    """Write the result into `out`; returns the weights, and those that dropout keeps."""
+    weights, kept = given.weights(xp)
+
+    def attend_some(i: slice) -> None:
+        some = given.of(xp, i)
+        some.weigh(xp, weights[i], kept[i])
+        xp.matmul(kept[i], some.value, out=out[i])
+
+    xp.in_parts(attend_some, len(weights), weights.size * WORK)
+    return weights, kept
+
+
+def back_at_once(xp: Any, g: Any, given: Attention, outs: Any, weights: Any, kept: Any) -> Any:
+    """Write the gradients for query, key and value; returns that for the scores, before their scale."""
+    g_scores = xp.fresh_like(weights)
+
+    def differentiate_some(i: slice) -> None:
+        own = [x[i] for x in outs]
+        given.of(xp, i).differentiate(xp, g[i], weights[i], kept[i], g_scores[i], own)
+
+    xp.in_parts(differentiate_some, len(weights), weights.size * WORK)
+    return g_scores
+
+
+# ---- block after block
+
+
+def attend_in_blocks(xp: Any, given: Attention, out: Any) -> None:
+    """Write the result into `out`."""
+
+    def attend_head(head: tuple[int, ...]) -> None:
+        for rows in _blocks(given.shape, xp.device):
+            some = given.of(xp, head, rows)
+            weights, kept = some.weights(xp)
+            some.weigh(xp, weights, kept)
+            out[head][rows] = xp.matmul(kept, some.value)
+
+    _each_head(xp, given, attend_head)
+
+
+def back_in_blocks(xp: Any, g: Any, given: Attention, outs: Any) -> None:
+    """Write the gradients for query, key and value."""
+
+    def differentiate_head(head: tuple[int, ...]) -> None:
+        own = g_query, g_key, g_value = [xp.zeros(x[head].shape, dtype=_wide(x.dtype)) for x in outs]
+        for rows in _blocks(given.shape, xp.device):
+            some = given.of(xp, head, rows)
+            weights, kept = some.weights(xp)
+            some.weigh(xp, weights, kept)
+            end, of_rows = some.shape[-1], xp.astype(g[head][rows], weights.dtype)
+            to = g_query[rows], g_key[:end], g_value[:end]
+            some.differentiate(xp, of_rows, weights, kept, xp.fresh_like(weights), to, more=True)
+        for gradient, found in zip(outs, own):
+            gradient[head] = found
+
+    _each_head(xp, given, differentiate_head)
+
+
+def _each_head(xp: Any, given: Attention, compute: Callable[[tuple[int, ...]], None]) -> None:
+    heads = list(itertools.product(*map(range, given.shape[:-2])))
+
+    def compute_heads(i: slice) -> None:
+        for head in heads[i]:
+            compute(head)
+
+    xp.in_parts(compute_heads, len(heads), math.prod(given.shape) * WORK)
+
+
+def _blocks(shape: tuple[int, ...], device: str) -> Iterator[slice]:
+    """The queries of each block."""
+    target, source = shape[-2:]
+    count = max(1, BLOCK[device] // source)
+    return (slice(start, min(start + count, target)) for start in range(0, target, count))
 
 
 # ---- dropout: each block draws its part of the mask from a seed and from its place, so none needs the whole of it
@@ -238,17 +249,14 @@ class SeededDropped(Dropped):
     @property
     def keep(self) -> Tensor:
         """The whole mask: true with probability 1 / scale."""
-        xp = for_device(self.device)
-        mask, size = xp.fresh(self.shape, dtype=bool), SIZES[self.device]
-        for number, index in enumerate(itertools.product(*map(range, self.shape[:-2]))):
-            for rows in _blocks(self.shape[-2], size.queries):
-                for columns in _blocks(self.shape[-1], size.keys):
-                    mask[index][rows, columns] = self.block(number, rows, columns)
-        return wrap(mask, None)
+        heads = itertools.product(*map(range, self.shape[:-2]))
+        parts = [self.block(head, rows) for head in heads for rows in _blocks(self.shape, self.device)]
+        return tt.reshape(tt.concat([wrap(own, None) for own in parts]), self.shape)
 
-    def block(self, number: int, rows: slice, columns: slice) -> Any:
-        """The raw mask of a block of the head of this number."""
-        place = ((number << 40 | rows.start) << 40 | columns.start) << 64 | self.seed
-        shape = (rows.stop - rows.start, columns.stop - columns.start)
+    def block(self, head: tuple[int, ...], rows: slice) -> Any:
+        """The raw mask of a block."""
+        place = functools.reduce(lambda place, n: place << 40 | n, (*head, rows.start), 0) << 64 | self.seed
         p = 1 / self.scale if self.scale else 0.0
-        return tt.random.Generator(place).bernoulli(p, shape, device=self.device)._data
+        return (
+            tt.random.Generator(place).bernoulli(p, (rows.stop - rows.start, self.shape[-1]), device=self.device)._data
+        )

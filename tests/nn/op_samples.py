@@ -275,6 +275,7 @@ def in_blocks(function):
     def call(*inputs):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(blocks, "LONG", {"cpu": 1, "gpu": 1})
+            patch.setattr(blocks, "BLOCK", {"cpu": 2 * _wide, "gpu": 2 * _wide})
             on = [way for way in room("fast.texts").ways.values() if way.holds()]  # asked, since they begin as off
             patch.setattr(Dropped, "draw", staticmethod(blocks.SeededDropped.draw_long))
             for way in on:  # which step aside for what is replaced
@@ -284,10 +285,8 @@ def in_blocks(function):
     return call
 
 
-_long, _wide = 3, 5
-if blocks:
-    _long, _wide = blocks.SIZES["cpu"].queries + 1, blocks.SIZES["cpu"].keys + 3  # two blocks of queries, two of keys
-_seen = np.arange(_wide) < np.array([[_wide // 2], [2]])  # so that the first query block of the second sees one block
+_long, _wide = 5, 7  # three blocks of queries, the last one of one
+_seen = np.arange(_wide) < np.array([[_wide // 2], [2]])
 register(
     "attention",
     Sample(in_blocks(F.scaled_dot_product_attention), _qkv(2, 3), _attended),

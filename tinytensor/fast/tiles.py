@@ -2,8 +2,7 @@
 
 A tile of the result stays in the registers of a core while all its terms are added: for every step along the inner
 dimension a few vectors of b are loaded, and an element of each of some rows of a is multiplied by them (Goto and van de
-Geijn 2008, "Anatomy of high-performance matrix multiplication"). `products.py` makes products of any matrices of this;
-`multiply` here takes matrices that lie well, as the loops of attention lay them.
+Geijn 2008, "Anatomy of high-performance matrix multiplication"). `products.py` makes products of any matrices of this.
 
 Places are addresses and distances bytes, so that each function is compiled once for a dtype, whatever array holds the
 numbers; `real`, a number, only tells the dtype.
@@ -19,14 +18,14 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .compiling import called, part
+from .compiling import part
 
-ROWS, COLUMNS = 12, 32
-"""Multiples of the rows and columns of a tile, on every processor; `padded` rounds up."""
+COLUMNS = 32
+"""A multiple of the columns of a tile, on every processor."""
 
 
 class Tile(NamedTuple):
-    """A tile that fits the registers: rows, vectors of a row, and bytes of a vector. It divides ROWS and COLUMNS."""
+    """A tile that fits the registers: rows, vectors of a row, and bytes of a vector."""
 
     rows: int
     vectors: int
@@ -50,24 +49,6 @@ HEIGHTS = TILE.rows, TILE.rows // 3, 1  # of tiles, so that any number of rows i
 def padded(length: int, to: int) -> int:
     """The least multiple of a number that is no less than a length."""
     return -(-length // to) * to
-
-
-@called
-def multiply(real, size, a, a_row, a_step, b, b_row, b_panel, keep, out, out_row, rows, columns, inner):
-    """out = a b, or out += a b where it is to `keep` what is there.
-
-    Element (i, k) of a lies at a + i * a_row + k * a_step, so a may be the transpose of what lies there. b lies in
-    panels of COLUMNS columns, `b_panel` from one to the next (a row of one where rows are whole), its rows `b_row`
-    apart, and those of the result `out_row`. `rows` and `columns` are multiples of ROWS and COLUMNS, `inner` is at
-    least 1, and `size` are the bytes of an element.
-    """
-    across = COLUMNS * size
-    for j in range(0, columns * size, WIDE):
-        panel = b + j // across * b_panel + j % across
-        for i in range(0, rows, TILE.rows):
-            add_tile(
-                real, a + i * a_row, a_row, a_step, panel, b_row, keep, out + i * out_row + j, out_row, WIDE, inner
-            )
 
 
 class Writer:
@@ -214,9 +195,6 @@ def adding(rows: int, vectors: int, multiply_add: Any = _multiply_add) -> Any:
         return signature, write
 
     return intrinsic(add)
-
-
-add_tile = adding(TILE.rows, TILE.vectors)
 
 
 @intrinsic

@@ -11,14 +11,14 @@ import tinytensor.nn.functional as F
 from tinytensor.nn.fast import attention_blocks as blocks
 from tinytensor.nn.functional.dropout import Dropped
 
-SIZE = blocks.Size(queries=64, keys=96)
-TARGET, SOURCE = 75, 2 * SIZE.keys + 20  # more than one block, none of them whole numbers of blocks
+TARGET, SOURCE = 75, 212
+QUERIES = 32  # of a block: two whole blocks and a part of one
 
 
 @pytest.fixture(autouse=True)
 def always_in_blocks(monkeypatch):
     monkeypatch.setattr(blocks, "LONG", {"cpu": 1, "gpu": 1})
-    monkeypatch.setattr(blocks, "SIZES", {"cpu": SIZE, "gpu": SIZE})
+    monkeypatch.setattr(blocks, "BLOCK", {"cpu": QUERIES * SOURCE, "gpu": QUERIES * SOURCE})
 
 
 def normal(*shape, seed=0, dtype=np.float64):
