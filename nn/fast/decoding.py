@@ -10,7 +10,7 @@ import functools
 import itertools
 from collections.abc import Callable, Sequence
 from operator import is_
-from typing import Any, ClassVar
+from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
@@ -23,32 +23,18 @@ from tinytensor.tensor import wrap
 
 from ..containers import ModuleList
 from ..decoder_cache import DecoderCache, LayerCache
-from ..feed_forward import FeedForward
 from ..language_layer import AttendToItself, Layer, through_layers
 from ..module import Module
 from ..self_attention import Rotation
 from ..transformer import (
     AttendToMemory,
     AttendToPast,
-    Feed,
     Sublayer,
     TransformerDecoder,
     TransformerDecoderLayer,
 )
 from .plain import is_plain
-from .sublayers import (
-    COMMON,
-    FEED,
-    READERS,
-    Found,
-    Reading,
-    angles_of,
-    as_added,
-    is_read,
-    lowest,
-    probability,
-    sooner,
-)
+from .sublayers import WORDS, Reading, angles_of, as_added, is_read, lowest, sooner
 
 MOST_ROWS = 256
 """Of a language model. Of more, products are divided among the cores, and the interpreter's share is small."""
@@ -60,58 +46,14 @@ SETTINGS = {
 """Attributes of modules that a loop computes with."""
 
 STEPS = Way(
-    "steps of a decoder", "nn.transformer:TransformerDecoder.step", "nn.transformer:TransformerDecoderLayer.step",
-    "nn.transformer:TransformerDecoderLayer.sublayers",
-    "nn.transformer:AttendToPast.__call__", "nn.transformer:AttendToMemory.__call__",
-    "nn.attention:MultiheadAttention.project", "nn.attention:MultiheadAttention.project_query",
-    "nn.attention:MultiheadAttention.attend", "nn.decoder_cache:DecoderCache.extend",
-    "nn.decoder_cache:LayerCache.append", "nn.decoder_cache:LayerCache.grow", "nn.containers:_Indexed.__iter__",
-    *FEED, *COMMON,
+    "steps of decoding", "nn.transformer:TransformerDecoder.step", "nn.transformer:TransformerDecoderLayer.step",
+    "nn.transformer:TransformerDecoderLayer.sublayers", "nn.transformer:AttendToPast.__call__",
+    "nn.transformer:AttendToMemory.__call__", "nn.attention:MultiheadAttention.project",
+    "nn.attention:MultiheadAttention.project_query", "nn.attention:MultiheadAttention.attend",
+    "nn.language_layer:through_layers", "nn.language_layer:Layer.forward", "nn.language_layer:Layer.sublayers",
+    "nn.decoder_cache:DecoderCache.extend", "nn.decoder_cache:LayerCache.append", "nn.decoder_cache:LayerCache.grow",
+    *WORDS,
 )  # fmt: skip
-
-
-LAYERS = Way(
-    "steps of a language model", "nn.language_layer:through_layers", "nn.language_layer:Layer.forward",
-    "nn.language_layer:Layer.sublayers", "nn.language_layer:AttendToItself.__call__",
-    "nn.self_attention:SelfAttention.forward", "nn.self_attention:SelfAttention.heads",
-    "nn.feed_forward:FeedForward.forward", "nn.decoder_cache:LayerCache.append", "nn.decoder_cache:LayerCache.grow",
-    "nn.containers:_Indexed.__iter__", *COMMON,
-)  # fmt: skip
-
-
-class StepReading(Reading):
-    """Sub-layers as loops take them that attend to what caches have.
-
-    Attributes:
-        sources: for each attention the number of the layer whose cache it reads, if that is the memory rather than the
-            past, and the size of keys and values side by side.
-    """
-
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
-        self.sources: list[tuple[int, bool, int]] = []
-
-    def past(self, f: AttendToPast | AttendToMemory) -> Found:
-        if (how := self.multi_head(f.attention)) is None:
-            return None
-        across = type(f) is AttendToMemory
-        self.sources.append((f.cache, across, 2 * self.d))
-        return "KeptAttention", how | {"across": across}, probability(f.attention)
-
-    def attend_to_itself(self, f: AttendToItself) -> Found:
-        if (how := self.self_attention(f.attention)) is None:
-            return None
-        self.sources.append((f.cache, False, f.attention.kv_size))
-        how |= {"across": False, "neighbours": f.attention.pairing == "interleaved"}
-        return "KeptAttention", how, probability(f.attention)
-
-    readers: ClassVar[dict[Any, Any]] = {
-        AttendToPast: (STEPS, past),
-        AttendToMemory: (STEPS, past),
-        Feed: READERS[Feed],
-        AttendToItself: (LAYERS, attend_to_itself),
-        FeedForward: READERS[FeedForward],
-    }
 
 
 class Plan:
@@ -142,7 +84,7 @@ class Plan:
         self.places = self.memory = 0
         self.owner: Callable[[], Any] = lambda: None
         self.steps: Any = None
-        reading = StepReading(x, None)
+        reading = Reading(x, None)
         is_read = bool(sublayers) and not any(self.hooks) and all(map(reading.add, sublayers))
         drops = any(step.inner or step.outer for step in reading.steps)
         self.reading = reading if is_read and not drops else None
@@ -246,7 +188,7 @@ def step(
     """`TransformerDecoder.step` in compiled loops; None where its own lines are to compute."""
     if type(decoder) is not TransformerDecoder or type(cache) is not DecoderCache or "extend" in vars(cache):
         return None
-    if state.plain or not is_read(tgt) or len(decoder.layers) != len(cache.layers) or not STEPS.holds():
+    if state.plain or not is_read(tgt) or len(decoder.layers) != len(cache.layers):
         return None
     x = tgt._data
     plan = plan_of(cache, cache.layers, decoder, _sublayers, decoder.norm, x)
@@ -315,7 +257,7 @@ def step_of_layers(
     layers: Any, x: Tensor, mask: Any, rotation: Rotation | None, caches: Sequence[LayerCache] = ()
 ) -> Tensor | None:
     """`through_layers` with caches, in compiled loops; None where its own lines are to compute."""
-    if not caches or not is_plain(layers, ModuleList) or len(layers) != len(caches) or not LAYERS.holds():
+    if not caches or not is_plain(layers, ModuleList) or len(layers) != len(caches):
         return None
     if state.plain or not is_read(x) or x._data.size > MOST_ROWS * x._data.shape[2]:
         return None
@@ -339,5 +281,5 @@ def _sublayers_of_layers(layers: Any) -> list[Sublayer]:
     return list(itertools.chain.from_iterable(words))
 
 
-TransformerDecoder.step.faster = sooner(TransformerDecoder.step, step)  # type: ignore[attr-defined]
-through_layers.faster = sooner(through_layers, step_of_layers)  # type: ignore[attr-defined]
+sooner(TransformerDecoder.step, STEPS, step)
+sooner(through_layers, STEPS, step_of_layers)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,8 @@ from ..module import Module
 from ..self_attention import Rotation, SelfAttention
 from ..transformer import (
     Attend,
+    AttendToMemory,
+    AttendToPast,
     Feed,
     Sublayer,
     TransformerDecoder,
@@ -64,17 +66,20 @@ NOTHING = for_device("cpu").dropping()  # no dropout
 
 # ---- the text that is read
 
-COMMON = (
-    "nn.transformer:through", "nn.transformer:Sublayer.__call__", "nn.module:Module.__call__",
-    "nn.module:Module._call_with_hooks", "nn.module:Module.__getattr__", "nn.layers:Linear.forward",
-    "nn.layers:LayerNorm.forward", "nn.layers:RMSNorm.forward", "nn.layers:Dropout.forward",
+WORDS = (
+    "nn.transformer:through", "nn.transformer:Sublayer.__call__", "nn.transformer:Attend.__call__",
+    "nn.transformer:Feed.__call__", *[f"{f.__module__.partition('.')[2]}:{f.__qualname__}" for f in ACTIVATIONS],
+    "nn.language_layer:AttendToItself.__call__", "nn.attention:MultiheadAttention.forward",
+    "nn.self_attention:SelfAttention.forward", "nn.self_attention:SelfAttention.heads",
+    "nn.feed_forward:FeedForward.forward", "nn.layers:Linear.forward", "nn.layers:LayerNorm.forward",
+    "nn.layers:RMSNorm.forward", "nn.layers:Dropout.forward", "nn.containers:_Indexed.__iter__",
+    "nn.module:Module.__call__", "nn.module:Module._call_with_hooks", "nn.module:Module.__getattr__",
 )  # fmt: skip
-FEED = "nn.transformer:Feed.__call__", *[f"{f.__module__.partition('.')[2]}:{f.__qualname__}" for f in ACTIVATIONS]
-CALLED = ("nn.transformer:TransformerEncoderLayer.sublayers", "nn.transformer:TransformerDecoderLayer.sublayers")
+SUBLAYERS = Way("sub-layers", *WORDS)
 STACKS = Way(
-    "stacks of Transformer layers", "nn.transformer:TransformerEncoder.forward",
-    "nn.transformer:TransformerEncoderLayer.forward", "nn.transformer:TransformerDecoder.forward",
-    "nn.transformer:TransformerDecoderLayer.forward", "nn.containers:_Indexed.__iter__", *COMMON, calls=CALLED,
+    "stacks of Transformer layers", *WORDS,
+    *[f"nn.transformer:Transformer{kind}.forward" for kind in ("Encoder", "EncoderLayer", "Decoder", "DecoderLayer")],
+    calls=tuple([f"nn.transformer:Transformer{kind}Layer.sublayers" for kind in ("Encoder", "Decoder")]),
 )  # fmt: skip
 
 
@@ -113,26 +118,25 @@ class Reading:
         steps: what was read from each.
         arrays: parameters of all of them, as Tensors, in the order of the loops; attention has a mask behind, or None.
         places: of each array the module and the name in it; None for masks.
+        sources: for each attention to what a cache has the cache, whether it reads the memory rather than the past, and
+            the size of keys and values side by side.
     """
-
-    readers: ClassVar[dict[Any, tuple[Way, Callable[..., Any]]]]
-    """For each f that loops compute, the text that they stand for, and what reads it."""
 
     def __init__(self, x: Any, memory: Any) -> None:
         self.x, self.memory, self.d, self.dtype = x, memory, x.shape[2], x.dtype
         self.steps: list[Step] = []
         self.arrays: list[Any] = []
         self.places: list[tuple[Module, str] | None] = []
+        self.sources: list[tuple[Any, bool, int]] = []
         self.merged: dict[Any, Any] = {}  # masks, which layers have in common
 
     def add(self, sublayer: Sublayer) -> bool:
         """True if a loop computes this sub-layer: it is the next step then."""
         f, dropout, norm, norm_first = sublayer
-        if type(sublayer) is not Sublayer or type(f) not in self.readers or not is_plain(dropout, Dropout):
+        if type(sublayer) is not Sublayer or type(f) not in READERS or not is_plain(dropout, Dropout):
             return False
-        way, read = self.readers[type(f)]
         before = len(self.arrays)
-        if not way.holds() or (found := read(self, f)) is None or (of_norm := self.norm(norm)) is None:
+        if (found := READERS[type(f)](self, f)) is None or (of_norm := self.norm(norm)) is None:
             return False
         loop, settings, inner = found
         settings |= {"norm_first": norm_first, **of_norm}
@@ -233,16 +237,27 @@ class Reading:
             return None
         return "FeedForward", {"activation": name}, probability(f.dropout)
 
-    def attend_to_itself(self, f: AttendToItself) -> Found:
-        if f.cache is not None or (how := self.self_attention(f.attention)) is None:
+    def attend_to_past(self, f: AttendToPast | AttendToMemory) -> Found:
+        if (how := self.multi_head(f.attention)) is None:
             return None
+        across = type(f) is AttendToMemory
+        self.sources.append((f.cache, across, 2 * self.d))
+        return "KeptAttention", how | {"across": across}, probability(f.attention)
+
+    def attend_to_itself(self, f: AttendToItself) -> Found:
+        if (how := self.self_attention(f.attention)) is None:
+            return None
+        neighbours = f.attention.pairing == "interleaved"
+        if f.cache is not None:
+            self.sources.append((f.cache, False, f.attention.kv_size))
+            return "KeptAttention", how | {"across": False, "neighbours": neighbours}, probability(f.attention)
         length = self.x.shape[1]
         sizes = len(self.x), how["heads"], length, length
         masked = self.mask(as_added(f.mask, sizes, self.dtype), sizes)
         angles = angles_of(f.rotation, 1, length, f.attention.head_dim, self.dtype)
         if masked is None or angles is None:
             return None
-        turning = None if f.rotation is None else (*angles, f.attention.pairing == "interleaved")
+        turning = None if f.rotation is None else (*angles, neighbours)
         return "Attention", how | masked | {"across": False, "turning": turning}, probability(f.attention)
 
     def network(self, f: FeedForward) -> Found:
@@ -304,28 +319,11 @@ def angles_of(rotation: Rotation | None, batch: int, rows: int, size: int, dtype
     return tuple([np.array(a, order="C").reshape(batch * rows, -1) for a in every])
 
 
-READERS: dict[Any, tuple[Way, Callable[..., Any]]] = {
-    Attend: (
-        Way(
-            "attention as a sub-layer", "nn.transformer:Attend.__call__", "nn.attention:MultiheadAttention.forward",
-            *COMMON,
-        ),
-        Reading.attend,
-    ),
-    Feed: (Way("feed-forward networks as sub-layers", *FEED, *COMMON), Reading.feed),
-    AttendToItself: (
-        Way(
-            "attention of language models", "nn.language_layer:AttendToItself.__call__",
-            "nn.self_attention:SelfAttention.forward", "nn.self_attention:SelfAttention.heads", *COMMON,
-        ),
-        Reading.attend_to_itself,
-    ),
-    FeedForward: (
-        Way("feed-forward networks of language models", "nn.feed_forward:FeedForward.forward", *COMMON),
-        Reading.network,
-    ),
+READERS: dict[Any, Callable[[Reading, Any], Found]] = {
+    Attend: Reading.attend, AttendToPast: Reading.attend_to_past, AttendToMemory: Reading.attend_to_past,
+    Feed: Reading.feed, AttendToItself: Reading.attend_to_itself, FeedForward: Reading.network,
 }  # fmt: skip
-Reading.readers = READERS
+"""For each f that loops compute, what reads it."""
 
 KEYS: dict[Any, int] = {Feed: 6, FeedForward: 3}
 """For dropout: as many are drawn for a layer as ever, so that a seed gives the same bits."""
@@ -443,7 +441,7 @@ def _as_tensors(arrays: Sequence[Any]) -> list[Any]:
 def read(x: Any, memory: Any, sublayers: Sequence[Sublayer], end: Any, room: Any) -> tuple[Plan, list[Any]] | None:
     """The plan for x and a memory, and its arrays; None where something is not for the loops."""
     reading = Reading(x._data, None if memory is None else memory._data)
-    if not all(map(reading.add, sublayers)):
+    if not all(map(reading.add, sublayers)) or reading.sources:
         return None
     weights = [array for array, place in zip(reading.arrays, reading.places) if place is not None and array is not None]
     if not room.pay_for(x.shape[0] * x.shape[1], *weights):
@@ -526,20 +524,20 @@ def decode(
 
 def layers_of(stack: Any, kind: Any, layer_kind: Any) -> list[Any]:
     """The layers of a stack, if all of them are plain; else none."""
-    if type(stack) is not kind or not is_plain(stack.layers, ModuleList) or not STACKS.holds():
+    if type(stack) is not kind or not is_plain(stack.layers, ModuleList):
         return []
     layers = list(stack.layers)
     return layers if all(is_plain(layer, layer_kind) for layer in layers) else []
 
 
-def sooner(own: Any, way: Callable[..., Any]) -> Callable[..., Any]:
-    """A way to what a function of the textbook gives, tried first; where it fails, the function's own lines go on."""
+def sooner(own: Any, way: Way, faster: Callable[..., Any]) -> None:
+    """Try a faster version of a function of the textbook first; where it fails, the function's own lines go on."""
 
-    def faster(*args: Any, **kwargs: Any) -> Any:
-        if state.plain is None:
+    def try_faster(*args: Any, **kwargs: Any) -> Any:
+        if state.plain is None or not way.holds():
             return None
         try:
-            return way(*args, **kwargs)
+            return faster(*args, **kwargs)
         except Exception as error:
             failure = error
         out = own.__wrapped__(*args, **kwargs)  # these say what is wrong, and where
@@ -547,9 +545,9 @@ def sooner(own: Any, way: Callable[..., Any]) -> Callable[..., Any]:
         warnings.warn(message, RuntimeWarning, stacklevel=4)
         return out
 
-    return faster
+    own.faster = try_faster
 
 
-through.faster = sooner(through, run)  # type: ignore[attr-defined]
-TransformerEncoder.forward.faster = sooner(TransformerEncoder.forward, encode)  # type: ignore[attr-defined]
-TransformerDecoder.forward.faster = sooner(TransformerDecoder.forward, decode)  # type: ignore[attr-defined]
+sooner(through, SUBLAYERS, run)
+sooner(TransformerEncoder.forward, STACKS, encode)
+sooner(TransformerDecoder.forward, STACKS, decode)

@@ -93,7 +93,7 @@ def test_each_activation_that_loops_know(activation, dropout):
         expected = layer(*leaves).detach().numpy()
     np.testing.assert_allclose(layer(*leaves).detach().numpy(), expected, rtol=1e-10, atol=1e-10)
     module, name = activation.__module__.partition(".")[2], activation.__qualname__
-    for way in ("feed-forward networks as sub-layers", "steps of a decoder"):
+    for way in ("sub-layers", "stacks of Transformer layers", "steps of decoding"):
         assert f"{module}:{name}" in texts.ways[way].roots
 
 
