@@ -234,20 +234,16 @@ def _is_mask(mask: Tensor | None, shape: tuple[int, ...]) -> bool:
 
 def _extend(cache: DecoderCache, branches: int, padding: Tensor | None) -> Any:
     """`DecoderCache.extend` on raw arrays."""
-    batch = len(cache.layers[0].memory._data)
-    if padding is None:
-        fresh = np.broadcast_to(_others(branches), (batch, branches, branches))
-    else:
-        fresh = _others(branches) | padding._data[:, None]
-    hidden = fresh if cache.hidden is None else np.concatenate((cache.hidden._data, fresh), axis=2)
+    hidden = np.broadcast_to(_others(branches), (len(cache.layers[0].memory._data), branches, branches))
+    if padding is not None:
+        hidden = hidden | padding._data[:, None]
+    if cache.hidden is not None:
+        hidden = np.concatenate((cache.hidden._data, hidden), axis=2)
     cache.hidden, cache.length = wrap(hidden, None), cache.length + 1
     return hidden[:, None]
 
 
-@functools.cache
-def _others(branches: int) -> Any:
-    """True for each pair of two branches, (branches, branches)."""
-    return ~np.eye(branches, dtype=bool)
+_others = functools.cache(lambda branches: ~np.eye(branches, dtype=bool))  # true for two that are not the same
 
 
 # ---- a language model

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable
 from typing import Any, ClassVar, NamedTuple
 
 import tinytensor as tt
@@ -35,34 +34,26 @@ class Batch(NamedTuple):
 class Step:
     """How the step of an algorithm is taken in place. Calling it takes one, for all parameters that are due.
 
-    The numbers that an update needs follow from a parameter's group and from the `age` of its state.
+    A subclass has
+
+        way         the text that it stands for
+        kernels     the loop or kernel for a batch, by how many Tensors are remembered of each parameter
+        names       (group) -> those of these Tensors, which are 0 at first
+        age         (state) -> the part of a state that the numbers follow from
+        counted     (age) -> what a state has beside Tensors
+        numbers     (group, age) -> what an update computes with, in the order of the loop
+        update      (xp, arrays, numbers): updates a parameter, given as its values, gradient and Tensors
     """
 
     way: ClassVar[Way]
-    """The text that it stands for."""
-
-    kernels: ClassVar[dict[int, str]] = {}
-    """The loop or kernel for a batch, by how many Tensors are remembered of each parameter."""
-
-    def names(self, group: dict[str, Any]) -> tuple[str, ...]:
-        """Of the Tensors that are remembered of a parameter, which are 0 at first."""
-        raise NotImplementedError
-
-    def age(self, state: dict[str, Any]) -> Hashable:
-        """The part of a state that the numbers follow from."""
-        raise NotImplementedError
+    kernels: ClassVar[dict[int, str]]
+    names: Any
+    age: Any
+    numbers: Any
+    update: Any
 
     def counted(self, age: Any) -> dict[str, Any]:
-        """The numbers that a state has beside Tensors."""
         return {}
-
-    def numbers(self, group: dict[str, Any], age: Any) -> tuple[float, ...]:
-        """The numbers that an update computes with, in the order of the loop."""
-        raise NotImplementedError
-
-    def update(self, xp: Any, arrays: list[Any], numbers: tuple[float, ...]) -> None:
-        """Update a parameter, given as its values, gradient and state."""
-        raise NotImplementedError
 
     def __call__(self, optimizer: Optimizer, due: list[Due]) -> None:
         batches: dict[Any, Batch] = {}

@@ -15,7 +15,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from .compiling import called, part
-from .products import _even, _turn
+from .products import TALL, _even, _turn, in_panels
 from .tiles import COLUMNS, HEIGHTS, TILE, WIDE, Writer, adding, padded
 
 CAN = bool(llvmlite.binding.get_host_cpu_features().get("avx512bf16"))
@@ -29,8 +29,6 @@ PANEL = DEPTH // 2 * COLUMNS  # pairs
 if CAN:
     llvmlite.binding.initialize_native_asmparser()
 
-TALL, MIDDLE, LOW = HEIGHTS
-
 
 def _dot_pairs(builder: Any, total: Any, factor: Any, term: Any) -> Any:
     kind = ir.FunctionType(total.type, [total.type, factor.type, term.type])
@@ -41,9 +39,6 @@ def _rounded(builder: Any, first: Any, second: Any) -> Any:
     """Two vectors of float32 as one of bfloat16, one behind the other."""
     kind = ir.FunctionType(first.type, [first.type, second.type])
     return builder.asm(kind, "vcvtne2ps2bf16 $1, $2, $0", "=v,v,v", [first, second], False)
-
-
-add_tall, add_middle, add_low = (adding(rows, TILE.vectors, _dot_pairs) for rows in HEIGHTS)
 
 
 @intrinsic
@@ -133,21 +128,9 @@ def rounded_product(real, size, copies, a, a_row, a_step, b, b_row, turn_b, keep
                 else:
                     _copy_pairs(real, b + k * b_row + j, b_row, depth, wide, panel, WIDE)
                 _multiply_panel(
-                    real, block, tile, row, step, panel, keep or k > 0, out + i * out_row + j, out_row, some, wide,
-                    pairs,
+                    real, block, tile, row, step, panel, WIDE, keep or k > 0, out + i * out_row + j, out_row, some,
+                    wide, pairs,
                 )  # fmt: skip
 
 
-@part
-def _multiply_panel(real, a, a_tile, a_row, a_step, b, keep, out, out_row, rows, width, pairs):
-    i = 0
-    while i < rows:
-        left = rows - i
-        x, y = a + i // TALL * a_tile + i % TALL * a_row, out + i * out_row
-        if left >= TALL:
-            add_tall(real, x, a_row, a_step, b, WIDE, keep, y, out_row, width, pairs)
-        elif left >= MIDDLE:
-            add_middle(real, x, a_row, a_step, b, WIDE, keep, y, out_row, width, pairs)
-        else:
-            add_low(real, x, a_row, a_step, b, WIDE, keep, y, out_row, width, pairs)
-        i += TALL if left >= TALL else MIDDLE if left >= MIDDLE else LOW
+_multiply_panel = in_panels(*2 * [adding(rows, TILE.vectors, _dot_pairs) for rows in HEIGHTS])

@@ -27,9 +27,6 @@ MARGIN = 2  # terms more that a tile's copy of a has room for, since whole vecto
 PANEL = (DEPTH + 1) * COLUMNS  # elements, with a margin, since lines that lie evenly apart drive each other out
 
 TALL, MIDDLE, LOW = HEIGHTS
-add_tall, add_middle, add_low = (adding(rows, TILE.vectors) for rows in HEIGHTS)
-narrow_tall, narrow_middle, narrow_low = (adding(rows, 1) for rows in HEIGHTS)
-
 
 rounded: Any = None  # in place of `product` in float32, if `tt.set_float32_matmul_precision` asks for it
 
@@ -187,25 +184,32 @@ def _turn(real, size, source, source_row, rows, width, out):
                 turn_block(real, place, source_row, rows - r, width - c, to, WIDE)  # type: ignore[call-arg]
 
 
-@within
-def _multiply_panel(real, a, a_tile, a_row, a_step, b, b_row, keep, out, out_row, rows, width, inner):
-    """All rows of a tile's columns, or of a vector's or less."""
-    i = 0
-    while i < rows:
-        left = rows - i
-        high = TALL if left >= TALL else MIDDLE if left >= MIDDLE else LOW
-        x, y = a + i // TALL * a_tile + i % TALL * a_row, out + i * out_row
-        if width == WIDE:  # a constant, from which the compiler knows that all of a tile's columns are there
-            if high == TALL:
-                add_tall(real, x, a_row, a_step, b, b_row, keep, y, out_row, WIDE, inner)
+def in_panels(tall, middle, low, narrow_tall, narrow_middle, narrow_low):
+    """The product of all rows with a panel, by functions for tiles of each height, as wide as a tile or less."""
+
+    @within
+    def multiply_panel(real, a, a_tile, a_row, a_step, b, b_row, keep, out, out_row, rows, width, inner):
+        i = 0
+        while i < rows:
+            left = rows - i
+            high = TALL if left >= TALL else MIDDLE if left >= MIDDLE else LOW
+            x, y = a + i // TALL * a_tile + i % TALL * a_row, out + i * out_row
+            if width == WIDE:  # a constant, from which the compiler knows that all of a tile's columns are there
+                if high == TALL:
+                    tall(real, x, a_row, a_step, b, b_row, keep, y, out_row, WIDE, inner)
+                elif high == MIDDLE:
+                    middle(real, x, a_row, a_step, b, b_row, keep, y, out_row, WIDE, inner)
+                else:
+                    low(real, x, a_row, a_step, b, b_row, keep, y, out_row, WIDE, inner)
+            elif high == TALL:
+                narrow_tall(real, x, a_row, a_step, b, b_row, keep, y, out_row, width, inner)
             elif high == MIDDLE:
-                add_middle(real, x, a_row, a_step, b, b_row, keep, y, out_row, WIDE, inner)
+                narrow_middle(real, x, a_row, a_step, b, b_row, keep, y, out_row, width, inner)
             else:
-                add_low(real, x, a_row, a_step, b, b_row, keep, y, out_row, WIDE, inner)
-        elif high == TALL:
-            narrow_tall(real, x, a_row, a_step, b, b_row, keep, y, out_row, width, inner)
-        elif high == MIDDLE:
-            narrow_middle(real, x, a_row, a_step, b, b_row, keep, y, out_row, width, inner)
-        else:
-            narrow_low(real, x, a_row, a_step, b, b_row, keep, y, out_row, width, inner)
-        i += high
+                narrow_low(real, x, a_row, a_step, b, b_row, keep, y, out_row, width, inner)
+            i += high
+
+    return multiply_panel
+
+
+_multiply_panel = in_panels(*[adding(rows, vectors) for vectors in (TILE.vectors, 1) for rows in HEIGHTS])
