@@ -42,7 +42,7 @@ def attend(xp: Any, given: Attention, out: Any) -> tuple[Any, ...]:
     if loops and (seen := loops.intervals(given.mask, given.causal, given.query, given.key)):
         loops.attend(*given[:3], seen, given.scale, given.keep, given.keep_scale, out)
         return given.keep, loops, *seen
-    if given.is_long(xp):
+    if blocks.is_long(given.shape, xp.device):
         blocks.attend_in_blocks(xp, given, out)
         return given.keep, given.mask
     return given.keep, *blocks.attend_at_once(xp, given, out)

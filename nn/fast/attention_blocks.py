@@ -27,9 +27,9 @@ LONG = {"cpu": 1 << 20, "gpu": 1 << 24}  # elements of a head's weights from whi
 BLOCK = {"cpu": 1 << 17, "gpu": 1 << 25}  # elements of a block: a GPU, where every call has its price, gets large ones
 
 
-def is_long(queries: int, keys: int, device: str) -> bool:
-    """True if attention between so many positions goes in blocks."""
-    return queries * keys >= LONG[device]
+def is_long(shape: tuple[int, ...], device: str) -> bool:
+    """True if attention with weights (..., target, source) goes in blocks."""
+    return shape[-2] * shape[-1] >= LONG[device]
 
 
 class Attention(NamedTuple):
@@ -57,9 +57,6 @@ class Attention(NamedTuple):
     def shape(self) -> tuple[int, ...]:
         """Of the weights, (..., target, source)."""
         return *self.query.shape[:-1], self.key.shape[-2]
-
-    def is_long(self, xp: Any) -> bool:
-        return is_long(self.shape[-2], self.shape[-1], xp.device)
 
     @property
     def keep_scale(self) -> float:
@@ -241,7 +238,7 @@ class SeededDropped(Dropped):
     @staticmethod
     def draw_long(p: float, shape: tuple[int, ...], device: str) -> SeededDropped | None:
         """A mask of this shape, drawn from a seed when needed; None if it is small enough to be held."""
-        if not is_long(shape[-2], shape[-1], device) or not SEEDED.holds():
+        if not is_long(shape, device) or not SEEDED.holds():
             return None
         seed = int(tt.random.integers(2**62).item())
         return SeededDropped(seed, shape, 1 / (1 - p) if p < 1 else 0.0, device)

@@ -208,7 +208,7 @@ class Reading:
 
     def mask(self, added: tuple[Any, bool] | None, sizes: tuple[int, ...]) -> dict[str, Any] | None:
         """Of what a mask adds to scores of these sizes."""
-        if added is None or is_long(sizes[2], sizes[3], "cpu"):
+        if added is None or is_long(sizes, "cpu"):
             return None
         array, shifts = added
         self.arrays.append(None if array is None else wrap(array, None))

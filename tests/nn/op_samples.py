@@ -275,7 +275,6 @@ def in_blocks(function):
     def call(*inputs):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(blocks, "LONG", {"cpu": 1, "gpu": 1})
-            patch.setattr(blocks, "BLOCK", {"cpu": 2 * _wide, "gpu": 2 * _wide})
             on = [way for way in room("fast.texts").ways.values() if way.holds()]  # asked, since they begin as off
             patch.setattr(Dropped, "draw", staticmethod(blocks.SeededDropped.draw_long))
             for way in on:  # which step aside for what is replaced
@@ -285,7 +284,9 @@ def in_blocks(function):
     return call
 
 
-_long, _wide = 5, 7  # three blocks of queries, the last one of one
+_long, _wide = 5, 515
+if blocks:
+    _long = blocks.BLOCK["cpu"] // _wide + 1  # two blocks of queries, the second of one
 _seen = np.arange(_wide) < np.array([[_wide // 2], [2]])
 register(
     "attention",

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -26,24 +26,17 @@ CELLS = 1 << 17  # scores of a block: about what the cache of a core holds
 LEAST = 48  # queries of a block at least, since each block copies keys and values anew
 
 
-class Intervals(NamedTuple):
-    """The sources that each query sees, from `first` up to `last`, (batch or 1, heads or 1, target) each."""
+def intervals(mask: Any, causal: bool, query: Any, key: Any) -> tuple[Any, Any] | None:
+    """The sources that queries see, from the first up to the last, (batch or 1, heads or 1, target) each.
 
-    first: Any
-    last: Any
-
-
-def intervals(mask: Any, causal: bool, query: Any, key: Any) -> Intervals | None:
-    """The sources that queries see, causally or not; a boolean mask, or None, broadcasts to the weights (True hides).
-
-    None where it is no interval for some query.
+    The mask, boolean or None, broadcasts to the weights (True hides). None where it is no interval for some query.
     """
     target, source = query.shape[-2], key.shape[-2]
     first, last = np.zeros((1, 1, target), np.int64), np.full((1, 1, target), source)
     if causal:
         last = np.minimum(last, np.arange(1, target + 1))
     if mask is None:
-        return Intervals(first, last)
+        return first, last
     mask = mask.reshape((1,) * (query.ndim - mask.ndim) + mask.shape)
     if mask.ndim == 3:
         mask = mask[:, None]
@@ -55,7 +48,8 @@ def intervals(mask: Any, causal: bool, query: Any, key: Any) -> Intervals | None
         return None
     shape = (*mask.shape[:2], target)
     first, last = np.maximum(first, begin), np.minimum(last, end)
-    return Intervals(*(np.array(np.broadcast_to(x, shape), order="C") for x in (first, np.maximum(first, last))))
+    first, last = (np.array(np.broadcast_to(x, shape), order="C") for x in (first, np.maximum(first, last)))
+    return first, last
 
 
 def fits(*arrays: Any) -> bool:
@@ -81,10 +75,10 @@ def attend_back(query, key, value, seen, scale, keep, keep_scale, g, g_query, g_
 
 
 def _compute(
-    loop: Any, query: Any, key: Any, value: Any, seen: Intervals, keep: Any, others: Sequence[Any], reals: Reals
+    loop: Any, query: Any, key: Any, value: Any, seen: Any, keep: Any, others: Sequence[Any], reals: Reals
 ) -> None:
     """Run a loop over all heads."""
-    keep = None if keep is None else _heads(np.ascontiguousarray(keep))
+    keep = None if keep is None else _heads(np.ascontiguousarray(keep, bool))
     query, key, value, *others = map(_heads, (query, key, value, *others))
     (batch, heads, target, size), source, value_size = query.shape, key.shape[2], value.shape[3]
     queries, dtype = min(target, max(LEAST, CELLS // source)), query.dtype

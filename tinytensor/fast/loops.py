@@ -103,29 +103,22 @@ def cross_entropy(logits: Any, target: Any, weight: Any, smoothed: bool) -> tupl
 
     def compare_rows(i: slice) -> None:
         np.maximum.reduce(logits[i], axis=1, out=shift[i])
-        _cross_entropy(logits[i], target[i], shift[i], total[i], picked[i])
-        if smoothed:
-            _spread(logits[i], weight, shift[i], spread_over[i])
+        _cross_entropy(logits[i], target[i], weight, smoothed, shift[i], total[i], picked[i], spread_over[i])
 
     in_parts(compare_rows, len(logits), 4 * logits.size, width=logits.shape[1])
     return shift, total, picked, spread_over
 
 
 @loop
-def _cross_entropy(logits, target, shift, total, picked):
+def _cross_entropy(logits, target, weight, smoothed, shift, total, picked, spread_over):
     for r in range(logits.shape[0]):
         total[r] = _sum_of_exponentials(logits, r, shift[r])
         picked[r] = logits[r, target[r]] - shift[r]
-
-
-@loop
-def _spread(logits, weight, shift, spread_over):
-    for r in range(logits.shape[0]):
-        total = 0.0
-        for i in range(logits.shape[1]):
+        spread = 0.0
+        for i in range(logits.shape[1] if smoothed else 0):
             shifted = logits[r, i] - shift[r]
-            total += shifted if weight is None else shifted * weight[i]
-        spread_over[r] = total
+            spread += shifted if weight is None else shifted * weight[i]
+        spread_over[r] = spread
 
 
 def cross_entropy_gradient(
