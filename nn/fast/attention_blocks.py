@@ -24,7 +24,7 @@ from .dropout import drop_into
 from .tuning import ATTENTION_WORK as WORK
 
 LONG = {"cpu": 1 << 20, "gpu": 1 << 24}  # elements of a head's weights from which on attention goes in blocks
-BLOCK = {"cpu": 1 << 17, "gpu": 1 << 25}  # elements of a block: a GPU, where every call has its price, gets large ones
+BLOCK = {"cpu": 1 << 19, "gpu": 1 << 24}  # elements of a block: a GPU, where every call has its price, gets larger ones
 
 
 def is_long(shape: tuple[int, ...], device: str) -> bool:
@@ -83,15 +83,9 @@ class Attention(NamedTuple):
             keep = xp.contiguous(self.dropped.block(lead, some)[:, :end])
         return Attention(*arrays, mask, False, self.scale, self.dropped, keep)
 
-    def weights(self, xp: Any) -> tuple[Any, Any]:
-        """Arrays for the weights and for those that dropout keeps, one if they are the same."""
-        narrow = self.query.dtype.itemsize < 4  # the weights are computed in 32 bits then
-        weights = xp.fresh(self.shape, dtype=_wide(self.query.dtype))
-        return weights, xp.fresh(self.shape, self.query.dtype) if narrow or self.dropped is not None else weights
-
     def weigh(self, xp: Any, weights: Any, kept: Any) -> None:
         """Write softmax(Q K^T * scale + mask), and what dropout keeps of it."""
-        narrow, key, keep = kept.dtype.itemsize < 4, xp.matrix_transpose(self.key), self.keep
+        narrow, key, keep = self.query.dtype.itemsize < 4, xp.matrix_transpose(self.key), self.keep
         if narrow:  # scores are scaled before they overflow
             weights[...] = xp.matmul(self.query * self.scale, key)
         else:
@@ -144,7 +138,9 @@ def _wide(dtype: Any) -> Any:
 
 def attend_at_once(xp: Any, given: Attention, out: Any) -> tuple[Any, Any]:
     """Write the result into `out`; returns the weights, and those that dropout keeps."""
-    weights, kept = given.weights(xp)
+    weights = kept = xp.fresh(given.shape, dtype=_wide(out.dtype))
+    if given.keep is not None or weights.dtype != out.dtype:
+        kept = xp.fresh(given.shape, dtype=out.dtype)
 
     def attend_some(i: slice) -> None:
         some = given.of(xp, i)
@@ -173,40 +169,39 @@ def back_at_once(xp: Any, g: Any, given: Attention, outs: Any, weights: Any, kep
 def attend_in_blocks(xp: Any, given: Attention, out: Any) -> None:
     """Write the result into `out`."""
 
-    def attend_head(head: tuple[int, ...]) -> None:
-        for rows in _blocks(given.shape, xp.device):
-            some = given.of(xp, head, rows)
-            weights, kept = some.weights(xp)
-            some.weigh(xp, weights, kept)
-            out[head][rows] = xp.matmul(kept, some.value)
+    def attend_block(head: Any, rows: slice, some: Attention, weights: Any, kept: Any, _: Any) -> None:
+        some.weigh(xp, weights, kept)
+        out[head][rows] = xp.matmul(kept, some.value)
 
-    _each_head(xp, given, attend_head)
+    _each_block(xp, given, attend_block)
 
 
 def back_in_blocks(xp: Any, g: Any, given: Attention, outs: Any) -> None:
     """Write the gradients for query, key and value."""
+    sums = [xp.zeros(x.shape, dtype=_wide(x.dtype)) for x in outs]
 
-    def differentiate_head(head: tuple[int, ...]) -> None:
-        own = g_query, g_key, g_value = [xp.zeros(x[head].shape, dtype=_wide(x.dtype)) for x in outs]
-        for rows in _blocks(given.shape, xp.device):
-            some = given.of(xp, head, rows)
-            weights, kept = some.weights(xp)
-            some.weigh(xp, weights, kept)
-            end, of_rows = some.shape[-1], xp.astype(g[head][rows], weights.dtype)
-            to = g_query[rows], g_key[:end], g_value[:end]
-            some.differentiate(xp, of_rows, weights, kept, xp.fresh_like(weights), to, more=True)
-        for gradient, found in zip(outs, own):
-            gradient[head] = found
+    def differentiate_block(head: Any, rows: slice, some: Attention, weights: Any, kept: Any, g_scores: Any) -> None:
+        some.weigh(xp, weights, kept)
+        end, (g_query, g_key, g_value) = some.shape[-1], (x[head] for x in sums)
+        to, of_rows = (g_query[rows], g_key[:end], g_value[:end]), xp.astype(g[head][rows], weights.dtype)
+        some.differentiate(xp, of_rows, weights, kept, g_scores, to, more=True)
 
-    _each_head(xp, given, differentiate_head)
+    _each_block(xp, given, differentiate_block)
+    for gradient, total in zip(outs, sums):
+        gradient[...] = total
 
 
-def _each_head(xp: Any, given: Attention, compute: Callable[[tuple[int, ...]], None]) -> None:
-    heads = list(itertools.product(*map(range, given.shape[:-2])))
+def _each_block(xp: Any, given: Attention, compute: Callable[..., None]) -> None:
+    """Compute each block of each head, in arrays for weights, for those that dropout keeps, and for gradients."""
+    heads, blocks = list(itertools.product(*map(range, given.shape[:-2]))), list(_blocks(given.shape, xp.device))
 
     def compute_heads(i: slice) -> None:
-        for head in heads[i]:
-            compute(head)
+        size = blocks[0].stop * given.shape[-1] if blocks else 0
+        memory = [xp.fresh(size, dtype=_wide(given.query.dtype)) for _ in range(3)]
+        for head, rows in itertools.product(heads[i], blocks):
+            some = given.of(xp, head, rows)
+            weights, kept, g_scores = (xp.reshape(x[: math.prod(some.shape)], some.shape) for x in memory)
+            compute(head, rows, some, weights, weights if some.keep is None else kept, g_scores)
 
     xp.in_parts(compute_heads, len(heads), math.prod(given.shape) * WORK)
 

@@ -284,7 +284,7 @@ def in_blocks(function):
     return call
 
 
-_long, _wide = 5, 515
+_long, _wide = 5, 2051
 if blocks:
     _long = blocks.BLOCK["cpu"] // _wide + 1  # two blocks of queries, the second of one
 _seen = np.arange(_wide) < np.array([[_wide // 2], [2]])
