@@ -23,6 +23,7 @@ from .products import MEMORY, multiply, product
 from .threads import in_parts
 
 CELLS = 1 << 17  # scores of a block: about what the cache of a core holds
+APART = 16  # elements between rows of scores: rows that lie evenly apart drive each other out of the cache
 LEAST = 48  # queries of a block at least, since each block copies keys and values anew
 
 
@@ -89,7 +90,7 @@ def _compute(
     compiled, width = loop(dtype).ctypes, dtype.itemsize
 
     def compute_heads(i: slice) -> None:
-        scratch = empty(MEMORY + 2 * queries * source, dtype)
+        scratch = empty(MEMORY + 2 * queries * (source + APART), dtype)
         compiled(0, width, *map(address, (*numbers, scratch)), i.start, i.stop)
 
     in_parts(compute_heads, batch * heads, batch * heads * target * source * (len(others) + 2) // 3)
@@ -118,20 +119,17 @@ def _attend(real, size, functions, lies, sizes, reals, scratch, start, stop):
         value, v_row = _head(lies, VALUE, n, item)
         out, out_row = _head(lies, OUT, n, item)
         for r in range(0, n.target, n.queries):
-            rows, begin, wide = _weigh(do, own, n, c, lies, item, r, weights)
-            _drop(n, c, lies, item, r, rows, begin, wide, weights)
-            v = value + begin * v_row
-            multiply(
-                own, weights, wide * size, False, v, v_row, False, False, out + r * out_row, out_row, rows,
-                n.value_size, wide,
-            )  # fmt: skip
+            rows, begin, wide, row = _weigh(do, own, n, c, lies, item, r, weights)
+            _drop(n, c, lies, item, r, rows, begin, wide, weights, row)
+            v, y = value + begin * v_row, out + r * out_row
+            multiply(own, weights, row, False, v, v_row, False, False, y, out_row, rows, n.value_size, wide)
 
 
 @called
 def _attend_back(real, size, functions, lies, sizes, reals, scratch, start, stop):
     do, n, c = named(functions, 0, Functions), named(sizes, 0, Sizes), named(reals, real, Reals)
     own, weights = (do.product, c.scale, size, scratch), scratch + MEMORY * size
-    g_scores = weights + n.queries * n.source * size
+    g_scores = weights + n.queries * (n.source + APART) * size
     for item in range(start, stop):
         query, q_row = _head(lies, QUERY, n, item)
         key, k_row = _head(lies, KEY, n, item)
@@ -141,12 +139,13 @@ def _attend_back(real, size, functions, lies, sizes, reals, scratch, start, stop
         g_key, g_k_row = _head(lies, G_KEY, n, item)
         g_value, g_v_row = _head(lies, G_VALUE, n, item)
         for r in range(0, n.target, n.queries):
-            rows, begin, wide = _weigh(do, own, n, c, lies, item, r, weights)
-            row, g, v, k = wide * size, g_out + r * g_row, value + begin * v_row, key + begin * k_row
+            rows, begin, wide, row = _weigh(do, own, n, c, lies, item, r, weights)
+            g, v, k = g_out + r * g_row, value + begin * v_row, key + begin * k_row
             multiply(own, g, g_row, False, v, v_row, True, False, g_scores, row, rows, wide, n.value_size)
-            _drop(n, c, lies, item, r, rows, begin, wide, g_scores)
-            call(do.softmax_gradient, (c.scale, rows, wide, weights, g_scores))
-            _drop(n, c, lies, item, r, rows, begin, wide, weights)
+            _drop(n, c, lies, item, r, rows, begin, wide, g_scores, row)
+            for i in range(rows):
+                call(do.softmax_gradient, (c.scale, 1, wide, weights + i * row, g_scores + i * row))
+            _drop(n, c, lies, item, r, rows, begin, wide, weights, row)
             q, g_q = query + r * q_row, g_query + r * g_q_row
             g_k, g_v = g_key + begin * g_k_row, g_value + begin * g_v_row
             multiply(own, weights, row, True, g, g_row, False, True, g_v, g_v_row, wide, n.value_size, rows)
@@ -163,7 +162,7 @@ def _head(lies, array, n, item):
 
 @part
 def _weigh(do, own, n, c, lies, item, r, weights):
-    """Write the softmax of queries from r on: how many, from which source on, and the number of sources."""
+    """Write the softmax of queries from r on: how many, from which source on, of how many, and bytes of a row."""
     size, rows = own[2], min(n.queries, n.target - r)
     (query, q_row), (key, k_row) = _head(lies, QUERY, n, item), _head(lies, KEY, n, item)
     first, last = numbers(_head(lies, FIRST, n, item)[0], r), numbers(_head(lies, LAST, n, item)[0], r)
@@ -171,27 +170,26 @@ def _weigh(do, own, n, c, lies, item, r, weights):
     for i in range(r + 1, r + rows):
         begin, end = min(begin, first[i]), max(end, last[i])
     wide = max(1, end - begin)  # a product has a term
-    k = key + begin * k_row
-    multiply(own, query + r * q_row, q_row, False, k, k_row, True, False, weights, wide * size, rows, wide, n.size)
+    k, row = key + begin * k_row, (wide + APART) * size
+    multiply(own, query + r * q_row, q_row, False, k, k_row, True, False, weights, row, rows, wide, n.size)
     for i in range(rows):
-        before, seen, place = first[r + i] - begin, last[r + i] - first[r + i], weights + i * wide * size
-        row = numbers(place, c.scale)
+        before, seen, place = first[r + i] - begin, last[r + i] - first[r + i], weights + i * row
+        cells = numbers(place, c.scale)
         call(do.softmax, (c.scale, 1, 1, seen, place + before * size, 0, 0, 0, False))
         for j in range(before):
-            row[j] = 0
+            cells[j] = 0
         for j in range(before + seen, wide):
-            row[j] = 0
-    return rows, begin, wide
+            cells[j] = 0
+    return rows, begin, wide, row
 
 
 @part
-def _drop(n, c, lies, item, r, rows, begin, wide, x):
+def _drop(n, c, lies, item, r, rows, begin, wide, x, row):
     """Drop what dropout does not keep of rows of `wide` numbers, whose source is `begin` first."""
     keep, keep_row = _head(lies, KEEP, n, item)
     if not keep:
         return
-    x = numbers(x, c.scale)
     for i in range(rows):
-        kept = numbers(keep + (r + i) * keep_row + begin, np.uint8(0))
+        kept, cells = numbers(keep + (r + i) * keep_row + begin, np.uint8(0)), numbers(x + i * row, c.scale)
         for j in range(wide):
-            x[i * wide + j] *= c.keep_scale if kept[j] else type(c.scale)(0)
+            cells[j] *= c.keep_scale if kept[j] else type(c.scale)(0)
