@@ -279,15 +279,16 @@ def as_array(primitive: Primitive, xp: Any, out: Any) -> Any:
 
 
 def _constant(primitive: Primitive, value: Any, place: int) -> Any:
-    """An input that is no Tensor. Arrays are copied, since nothing would guard them against later writes."""
-    if isinstance(value, float):
-        return float(value)
-    if value is None or isinstance(value, (bool, int, complex, np.generic)):
-        return value
-    if isinstance(value, np.ndarray):
-        return np.array(value)
+    """An input that is no Tensor."""
+    if value is None or isinstance(value, (bool, int, float, complex, np.generic)):
+        return float(value) if isinstance(value, float) else value
+    return _copied(primitive, value, place)
+
+
+def _copied(primitive: Primitive, value: Any, place: int) -> Any:
+    """An array that is an input: a copy, since nothing would guard the array itself against later writes."""
     if hasattr(value, "dtype"):
-        return for_array(value).copy(value)
+        return np.array(value) if isinstance(value, np.ndarray) else for_array(value).copy(value)
     raise TypeError(
         f"{primitive.name}: input {place + 1} is a {type(value).__name__}; expected a Tensor, an array or a number "
         "(make a Tensor of it with tt.asarray)"

@@ -68,7 +68,7 @@ class Attention(NamedTuple):
         return self if dropped is None else self._replace(keep=xp.broadcast_to(dropped.keep._data, self.shape))
 
     def of(self, xp: Any, lead: Any, rows: slice | None = None) -> Attention:
-        """Of a leading index; of some queries in 32 bits at least, with what they see of the source at most."""
+        """The part at a leading index; or of some queries, in 32 bits at least, with the sources that they may see."""
         (target, source), keep = self.shape[-2:], self.keep
         some, end = rows or slice(0, target), min(rows.stop, source) if rows and self.causal else source
         arrays = self.query[lead][..., some, :], self.key[lead][..., :end, :], self.value[lead][..., :end, :]
@@ -122,7 +122,7 @@ class Attention(NamedTuple):
 
 
 def multiply(xp: Any, a: Any, b: Any, out: Any, more: bool) -> None:
-    """Write a b, or add it."""
+    """Write a b into `out`, or add it to what is there if there is `more`."""
     if more:
         out += xp.matmul(a, b)
     else:
@@ -248,7 +248,5 @@ class SeededDropped(Dropped):
     def block(self, head: tuple[int, ...], rows: slice) -> Any:
         """The raw mask of a block."""
         place = functools.reduce(lambda place, n: place << 40 | n, (*head, rows.start), 0) << 64 | self.seed
-        p = 1 / self.scale if self.scale else 0.0
-        return (
-            tt.random.Generator(place).bernoulli(p, (rows.stop - rows.start, self.shape[-1]), device=self.device)._data
-        )
+        p, shape = 1 / self.scale if self.scale else 0.0, (rows.stop - rows.start, self.shape[-1])
+        return tt.random.Generator(place).bernoulli(p, shape, device=self.device)._data

@@ -28,10 +28,10 @@ from ..modes import Replaceable
 
 PACKAGE = __name__.partition(".")[0]
 CORE = (
-    "primitive:_call_of", "primitive:gather", "primitive:_constant", "primitive:_unify", "primitive:as_array",
-    "primitive:has_pair", "primitive:named_after", "primitive:by_name", "node:Node.__init__", "engine:_carry_back",
-    "engine:Arrived.add", "engine:Arrived.take", "engine:op_vjp", "engine:_vjp_by_rules", "engine:_vjp_by_formula",
-    "engine:_as_tensors", "engine:_fit", "engine:_unbroadcast", "engine:_collect",
+    "primitive:_call_of", "primitive:gather", "primitive:_constant", "primitive:_copied", "primitive:_unify",
+    "primitive:as_array", "primitive:has_pair", "primitive:named_after", "primitive:by_name", "node:Node.__init__",
+    "engine:_carry_back", "engine:Arrived.add", "engine:Arrived.take", "engine:op_vjp", "engine:_vjp_by_rules",
+    "engine:_vjp_by_formula", "engine:_as_tensors", "engine:_fit", "engine:_unbroadcast", "engine:_collect",
 )  # fmt: skip
 """The text of every way: calls of ops, and the chain rule from one to the next."""
 

@@ -146,24 +146,33 @@ def asarray(obj: ArrayLike, /, *, dtype: DType = None, device: Device = None, co
     on, its bases included.
     """
     if isinstance(obj, Tensor):
-        result = obj
-        if dtype is not None and dtypes.as_dtype(dtype) != obj.dtype:
-            if copy is False:
-                raise ValueError(f"asarray: {obj.dtype} to {dtypes.as_dtype(dtype)} needs a copy; leave copy=None")
-            result = tt.astype(result, dtype)
-        if device is not None and device != result.device:
-            if copy is False:
-                raise ValueError(f"asarray: moving from {result.device} to {device} needs a copy; leave copy=None")
-            result = result.to(device)
-        return tt.positive(result) if copy and result is obj else result
-    foreign = hasattr(obj, "dtype") or hasattr(obj, "__array__") or hasattr(obj, "__dlpack__")
-    array = to_array("asarray", obj, dtype, device, (True if foreign else None) if copy is None else copy)
-    if copy is False:
-        base = array
-        while isinstance(base, np.ndarray):
-            base.flags.writeable = False
-            base = base.base
-    return read_only(wrap(array, None)) if copy is False else wrap(array, None)
+        return obj if dtype is None and device is None and not copy else _changed(obj, dtype, device, copy)
+    foreign = any(hasattr(obj, name) for name in ("dtype", "__array__", "__dlpack__"))
+    array = to_array("asarray", obj, dtype, device, (foreign or None) if copy is None else copy)
+    return read_only(wrap(_frozen(array), None)) if copy is False else wrap(array, None)
+
+
+def _changed(x: Tensor, dtype: Any, device: Device, copy: bool | None) -> Tensor:
+    """A Tensor with another dtype, on another device, or in memory of its own."""
+    result = x
+    if dtype is not None and dtypes.as_dtype(dtype) != x.dtype:
+        if copy is False:
+            raise ValueError(f"asarray: {x.dtype} to {dtypes.as_dtype(dtype)} needs a copy; leave copy=None")
+        result = tt.astype(result, dtype)
+    if device is not None and device != result.device:
+        if copy is False:
+            raise ValueError(f"asarray: moving from {result.device} to {device} needs a copy; leave copy=None")
+        result = result.to(device)
+    return tt.positive(result) if copy and result is x else result
+
+
+def _frozen(array: Any) -> Any:
+    """The same array, read-only from now on, and its bases as well."""
+    base = array
+    while isinstance(base, np.ndarray):
+        base.flags.writeable = False
+        base = base.base
+    return array
 
 
 def tensor(
@@ -287,16 +296,9 @@ def arange(
 
 
 def linspace(
-    start: Any,
-    stop: Any,
-    /,
-    num: int,
-    *,
-    dtype: DType = None,
-    device: Device = None,
-    endpoint: bool = True,
+    start: Any, stop: Any, /, num: int, *, dtype: DType = None, device: Device = None, endpoint: bool = True,
     **unknown: Never,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """`num` evenly spaced numbers from start to stop."""
     if unknown:
         raise tt.hints.unknown_keyword("linspace", unknown)
@@ -309,15 +311,9 @@ def linspace(
 
 
 def eye(
-    n_rows: int,
-    n_cols: int | None = None,
-    /,
-    *,
-    k: int = 0,
-    dtype: DType = None,
-    device: Device = None,
+    n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: DType = None, device: Device = None,
     **unknown: Never,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Ones on the k-th diagonal, zeros elsewhere."""
     if unknown:
         raise tt.hints.unknown_keyword("eye", unknown)
