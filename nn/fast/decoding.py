@@ -39,12 +39,6 @@ from .sublayers import WORDS, Reading, angles_of, as_added, is_read, lowest, soo
 MOST_ROWS = 256
 """Of a language model. Of more, products are divided among the cores, and the interpreter's share is small."""
 
-SETTINGS = {
-    "activation", "dropout", "eps", "head_dim", "norm_first", "normalized_shape", "num_heads", "num_kv_heads", "p",
-    "pairing", "scale",
-}  # fmt: skip
-"""Attributes of modules that a loop computes with."""
-
 STEPS = Way(
     "steps of decoding", "nn.transformer:TransformerDecoder.step", "nn.transformer:TransformerDecoderLayer.step",
     "nn.transformer:TransformerDecoderLayer.sublayers", "nn.transformer:AttendToPast.__call__",
@@ -72,13 +66,10 @@ class Plan:
     def __init__(self, root: Module, sublayers: Sequence[Sublayer], end: Any, x: Any, room: Any) -> None:
         self.root, self.room, self.end, self.of = ref(root), room, end, (x.shape[2], x.dtype)
         modules = list(root.modules())
-        self.own, self.children = [vars(m) for m in modules], [m._modules for m in modules]
-        self.modules = modules[1:]
         self.hooks = [hooks for m in modules for hooks in (m._forward_hooks, m._forward_pre_hooks)]
-        owned: list[tuple[dict[str, Any], str]] = [(m._parameters, name) for m in modules for name in m._parameters]
-        self.slots = [(held, name) for held, name in owned if held[name] is not None]
-        self.others = [(held, name) for held, name in owned if held[name] is None]
-        self.others += [(own, name) for own in self.own for name in SETTINGS if name in own]
+        owned: list[dict[Any, Any]] = [own for m in modules for own in (vars(m), m._parameters, m._modules)]
+        self.owned = [own for own in owned if own]
+        self.modules, self.parameters = modules[1:], list(root.parameters())
         self.found = self._look()
         self.kept: list[Any] = []
         self.places = self.memory = 0
@@ -86,28 +77,21 @@ class Plan:
         self.steps: Any = None
         reading = Reading(x, None)
         is_read = bool(sublayers) and not any(self.hooks) and all(map(reading.add, sublayers))
-        drops = any(step.inner or step.outer for step in reading.steps)
+        drops = any(p for step in reading.steps for p in step.drops.values())
         self.reading = reading if is_read and not drops else None
         if end is not None and self.reading and reading.add_norm(end):
             self.end = None
 
     def holds(self, root: Module) -> bool:
         """True if it was read from this module, nobody hooks into it, and all is as it was found."""
-        if self.root() is not root:
-            return False
-        try:
-            now, arrays = self._look()
-            return not any(self.hooks) and now == self.found[0] and all(map(is_, arrays, self.found[1]))
-        except (AttributeError, KeyError, ValueError):  # a parameter is gone, or a setting is an array
-            return False
+        now = self._look()
+        is_same = len(now) == len(self.found) and all(map(is_, now, self.found))
+        return is_same and self.root() is root and not any(self.hooks)
 
-    def _look(self) -> tuple[list[Any], list[Any]]:
-        """The state of the modules (classes, numbers of attributes, modes, children, settings), and their arrays."""
-        return [
-            *map(type, self.modules), *map(len, self.own), *[own["training"] for own in self.own],
-            *itertools.chain.from_iterable(map(dict.values, self.children)),
-            *[held[name] for held, name in self.others],
-        ], [held[name]._data for held, name in self.slots]  # fmt: skip
+    def _look(self) -> list[Any]:
+        """All that the modules have: attributes, parameters and their arrays, children, and their classes."""
+        owned = itertools.chain.from_iterable(map(dict.values, self.owned))
+        return [*owned, *map(type, self.modules), *[parameter._data for parameter in self.parameters]]
 
     def reads(self, caches: Sequence[LayerCache], batch: int) -> bool:
         """True if each attention can read what its cache has now, of so many items."""

@@ -90,22 +90,13 @@ class Step(NamedTuple):
         loop: the name of its class in `tinytensor/fast/sublayers.py`.
         arrays: how many it has.
         settings: arguments of that class by their names.
-        inner, outer: the probabilities of dropout within f, and of what is added to x.
+        drops: those of them that drop numbers, in the order of drawing, with their probabilities.
     """
 
     loop: str
     arrays: int
     settings: dict[str, Any]
-    inner: float = 0.0
-    outer: float = 0.0
-
-    @property
-    def droppings(self) -> dict[str, float]:
-        """The arguments of its class that drop numbers, in the order of drawing, with their probabilities."""
-        if self.loop == "Norm":
-            return {}
-        within = {INNER[self.loop]: self.inner} if self.loop in INNER else {}
-        return within | {"dropping": self.outer}
+    drops: dict[str, float]
 
 
 Found = tuple[str, dict[str, Any], float] | None
@@ -139,14 +130,15 @@ class Reading:
         if (found := READERS[type(f)](self, f)) is None or (of_norm := self.norm(norm)) is None:
             return False
         loop, settings, inner = found
-        settings |= {"norm_first": norm_first, **of_norm}
-        self.steps.append(Step(loop, len(self.arrays) - before, settings, inner, probability(dropout)))
+        drops = ({INNER[loop]: inner} if loop in INNER else {}) | {"dropping": probability(dropout)}
+        settings |= {"norm_first": norm_first, **of_norm, **dict.fromkeys(drops, NOTHING)}
+        self.steps.append(Step(loop, len(self.arrays) - before, settings, drops))
         return True
 
     def add_norm(self, norm: Any) -> bool:
         """True if loops compute this norm, which is the next step then."""
         found = self.norm(norm)
-        self.steps += [] if found is None else [Step("Norm", 2, found)]
+        self.steps += [] if found is None else [Step("Norm", 2, found, {})]
         return found is not None
 
     # ---- parameters
@@ -179,11 +171,7 @@ class Reading:
     def loops(self, room: Any) -> list[Any]:
         """The loops of all steps, without dropout."""
         left = (None if tensor is None else tensor._data for tensor in self.arrays)
-        found = []
-        for step in self.steps:
-            none = dict.fromkeys(step.droppings, NOTHING)
-            found.append(getattr(room, step.loop)(*itertools.islice(left, step.arrays), **step.settings, **none))
-        return found
+        return [getattr(room, s.loop)(*itertools.islice(left, s.arrays), **s.settings) for s in self.steps]
 
     # ---- parts of f: their settings, where loops take them; their parameters are the next arrays
 
@@ -238,11 +226,11 @@ class Reading:
         return "FeedForward", {"activation": name}, probability(f.dropout)
 
     def attend_to_past(self, f: AttendToPast | AttendToMemory) -> Found:
-        if (how := self.multi_head(f.attention)) is None:
+        if probability(f.attention) or (how := self.multi_head(f.attention)) is None:
             return None
         across = type(f) is AttendToMemory
         self.sources.append((f.cache, across, 2 * self.d))
-        return "KeptAttention", how | {"across": across}, probability(f.attention)
+        return "KeptAttention", how | {"across": across}, 0.0
 
     def attend_to_itself(self, f: AttendToItself) -> Found:
         if (how := self.self_attention(f.attention)) is None:
@@ -250,7 +238,8 @@ class Reading:
         neighbours = f.attention.pairing == "interleaved"
         if f.cache is not None:
             self.sources.append((f.cache, False, f.attention.kv_size))
-            return "KeptAttention", how | {"across": False, "neighbours": neighbours}, probability(f.attention)
+            how |= {"across": False, "neighbours": neighbours}
+            return None if probability(f.attention) else ("KeptAttention", how, 0.0)
         length = self.x.shape[1]
         sizes = len(self.x), how["heads"], length, length
         masked = self.mask(as_added(f.mask, sizes, self.dtype), sizes)
@@ -357,7 +346,7 @@ def _through(*arrays, plan):
     sublayers, places = [], iter(plan.places)
     for (step, arrays), (f, dropout, norm, norm_first) in zip(plan.each(own), plan.sublayers):
         given = {place: array for array, place in zip(arrays, places)}  # apart, for layers may share parameters
-        f = _put(f, given, step.inner)
+        f = _put(f, given, step.drops.get(INNER[step.loop], 0.0))
         if isinstance(f, Attend):
             mask, heads = arrays[4], f.attention.num_heads
             if mask is not None:  # (batch * heads, target, source), as the module wants it
@@ -367,7 +356,7 @@ def _through(*arrays, plan):
             f = f._replace(memory=None if f.memory is None else memory, mask=mask, padding=None)
         elif isinstance(f, AttendToItself):
             f = f._replace(mask=arrays[4])
-        sublayers.append(Sublayer(f, _put(dropout, given, step.outer), _put(norm, given), norm_first))
+        sublayers.append(Sublayer(f, _put(dropout, given, step.drops["dropping"]), _put(norm, given), norm_first))
     with using(Drawn(plan.steps)):
         out = through.__wrapped__(x, sublayers)  # type: ignore[attr-defined]
     return out if plan.end is None else _put(plan.end, {place: array for array, place in zip(own[-2:], places)})(out)
@@ -395,7 +384,7 @@ class Drawn(Generator):
         self.drawn = iter(
             step.settings[name]
             for step in steps
-            for name, p in step.droppings.items()
+            for name, p in step.drops.items()
             if p and (p < 1 or name == "weights_dropping")  # dropout of everything draws nothing
         )
 
@@ -448,22 +437,20 @@ def read(x: Any, memory: Any, sublayers: Sequence[Sublayer], end: Any, room: Any
         return None
     if end is not None and not reading.add_norm(end):
         end = None
-    needed = sum(p > 0 for step in reading.steps for p in step.droppings.values())
+    needed = sum(p > 0 for step in reading.steps for p in step.drops.values())
     if needed:
         count = max(needed, sum(KEYS.get(type(f), 0) for f, *_ in sublayers))
         keys = iter(tt.random.integers(2**62, shape=count).numpy().tolist())
     for step in reading.steps:
-        for name, p in step.droppings.items():
-            step.settings[name] = for_device("cpu").dropping(p, next(keys)) if p else NOTHING
+        step.settings.update({n: for_device("cpu").dropping(p, next(keys)) for n, p in step.drops.items() if p})
     return Plan(reading.steps, reading.places, sublayers, end), reading.arrays
 
 
 def run(x: Tensor, sublayers: Sequence[Sublayer], end: Any = None) -> Tensor | None:
     """`through` in compiled loops, and a norm behind it; None where the textbook's own lines are to compute."""
-    words = [f for f, *_ in sublayers if isinstance(f, Attend)]
+    words = [f for f, *_ in sublayers if isinstance(f, (Attend, AttendToItself))]
     batch_first = {getattr(f.attention, "batch_first", True) for f in words}
-    batch_first |= {True for f, *_ in sublayers if isinstance(f, AttendToItself)}
-    memories = {id(f.memory): f.memory for f in words if f.memory is not None}
+    memories = {id(f.memory): f.memory for f in words if isinstance(f, Attend) and f.memory is not None}
     if not sublayers or not is_read(x) or not all(map(is_read, memories.values())):
         return None
     if len(batch_first) > 1 or len(memories) > 1:

@@ -640,7 +640,11 @@ def _through(f, owners, loop, settings):
     nothing = tt.backend.for_device("cpu").dropping()
     droppings = {"dropping": nothing, sublayers.INNER[loop]: nothing}
     how = {"norm_first": False, "eps": 1e-5, "by_size": False, **droppings, **settings}
-    plan = sublayers.Plan([sublayers.Step(loop, len(places), how)], places, [Sublayer(f, nn.Dropout(0.0), norm)])
+    plan = sublayers.Plan(
+        [sublayers.Step(loop, len(places), how, dict.fromkeys(droppings, 0.0))],
+        places,
+        [Sublayer(f, nn.Dropout(0.0), norm)],
+    )
     return lambda *arrays: sublayers._through(*arrays, plan=plan)
 
 
