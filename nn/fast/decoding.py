@@ -67,9 +67,9 @@ class Plan:
         self.root, self.room, self.end, self.of = ref(root), room, end, (x.shape[2], x.dtype)
         modules = list(root.modules())
         self.hooks = [hooks for m in modules for hooks in (m._forward_hooks, m._forward_pre_hooks)]
-        owned: list[dict[Any, Any]] = [own for m in modules for own in (vars(m), m._parameters, m._modules)]
-        self.owned = [own for own in owned if own]
-        self.modules, self.parameters = modules[1:], list(root.parameters())
+        owned: list[dict[str, Any]] = [own for m in modules for own in (vars(m), m._modules)]
+        self.owned, self.held = [own for own in owned if own], [m._parameters for m in modules if m._parameters]
+        self.modules = modules[1:]
         self.found = self._look()
         self.kept: list[Any] = []
         self.places = self.memory = 0
@@ -84,14 +84,19 @@ class Plan:
 
     def holds(self, root: Module) -> bool:
         """True if it was read from this module, nobody hooks into it, and all is as it was found."""
-        now = self._look()
-        is_same = len(now) == len(self.found) and all(map(is_, now, self.found))
+        (now, arrays), (then, former) = self._look(), self.found
+        try:
+            is_same = now == then and len(arrays) == len(former) and all(map(is_, arrays, former))
+        except ValueError:  # a setting is an array
+            is_same = False
         return is_same and self.root() is root and not any(self.hooks)
 
-    def _look(self) -> list[Any]:
-        """All that the modules have: attributes, parameters and their arrays, children, and their classes."""
+    def _look(self) -> tuple[list[Any], list[Any]]:
+        """All that the modules have: their attributes, children and classes; and the arrays of their parameters."""
         owned = itertools.chain.from_iterable(map(dict.values, self.owned))
-        return [*owned, *map(type, self.modules), *[parameter._data for parameter in self.parameters]]
+        return [*owned, *map(type, self.modules)], [
+            None if p is None else p._data for held in self.held for p in held.values()
+        ]
 
     def reads(self, caches: Sequence[LayerCache], batch: int) -> bool:
         """True if each attention can read what its cache has now, of so many items."""
