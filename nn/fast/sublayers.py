@@ -109,8 +109,8 @@ class Reading:
         steps: what was read from each.
         arrays: parameters of all of them, as Tensors, in the order of the loops; attention has a mask behind, or None.
         places: of each array the module and the name in it; None for masks.
-        sources: for each attention to what a cache has the cache, whether it reads the memory rather than the past, and
-            the size of keys and values side by side.
+        sources: for each attention that reads a cache: the cache, True if it reads the memory there rather than the
+            past, and the size of keys and values side by side.
     """
 
     def __init__(self, x: Any, memory: Any) -> None:

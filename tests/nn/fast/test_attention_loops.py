@@ -10,12 +10,13 @@ from tinytensor.nn.fast import attention as pairs
 pytest.importorskip("numba")
 from tinytensor.fast import attention as room
 
-LENGTHS = [(1, 1), (130, 301), (5, 700), (210, 33)]  # (target, source): below a tile, of two blocks each, uneven
+LENGTHS = [(1, 1), (130, 301), (5, 700), (210, 33)]  # (target, source): below a tile, several blocks, uneven
 
 
 @pytest.fixture(autouse=True)
 def in_loops(monkeypatch, loops):
     monkeypatch.setattr(pairs, "LOOPS_FROM", 0)
+    monkeypatch.setattr(room, "CELLS", 0)  # blocks of LEAST queries
 
 
 def normal(*shape, seed=0, dtype=np.float64):
