@@ -22,26 +22,20 @@ from .attention_blocks import Attention
 from .tuning import LOOPS_FROM
 
 
-def loops_for(xp: Any, given: Attention) -> Any:
-    """The compiled loops, where they take what is given: no added mask, and no dropout that a seed stands for."""
-    boolean = given.mask is None or (given.mask.dtype.kind == "b" and given.mask.ndim > 1)
-    if not boolean or math.prod(given.shape[-2:]) < LOOPS_FROM or isinstance(given.dropped, blocks.SeededDropped):
-        return None
-    return xp.loops_over("attention", given.query, given.key, given.value)
-
-
 def attend(xp: Any, given: Attention, out: Any) -> tuple[Any, ...]:
     """Attention on raw arrays, into `out`; returns what `attend_back` needs.
 
     First the mask of dropout, or None; then of compiled loops these, and what each query sees; in blocks, the mask;
-    else the weights, and those that dropout keeps.
+    else the weights, and those that dropout keeps. The loops take no added mask, and no dropout that a seed stands for.
     """
-    loops = loops_for(xp, given)
-    if not isinstance(given.dropped, blocks.SeededDropped):
-        given = given.with_keep(xp)
+    is_seeded, loops = isinstance(given.dropped, blocks.SeededDropped), None
+    given = given if is_seeded else given.with_keep(xp)
+    boolean = given.mask is None or (given.mask.dtype.kind == "b" and given.mask.ndim > 1)
+    if boolean and not is_seeded and math.prod(given.shape[-2:]) >= LOOPS_FROM:
+        loops = xp.loops_over("attention", given.query, given.key, given.value)
     if loops and (seen := loops.intervals(given.mask, given.causal, given.query, given.key)):
-        loops.attend(*given[:3], seen, given.scale, given.keep, given.keep_scale, out)
-        return given.keep, loops, *seen
+        log_total = loops.attend(*given[:3], seen, given.scale, given.keep, given.keep_scale, out)
+        return given.keep, loops, *seen, out, log_total
     if blocks.is_long(given.shape, xp.device):
         blocks.attend_in_blocks(xp, given, out)
         return given.keep, given.mask
@@ -51,9 +45,9 @@ def attend(xp: Any, given: Attention, out: Any) -> tuple[Any, ...]:
 def attend_back(xp: Any, g: Any, given: Attention, saved: Any, outs: Any, for_mask: bool) -> Any:
     """Write the gradients of `attend` for q, k and v into `outs`; returns that of the mask where it is asked for."""
     keep, *saved = saved
-    if len(saved) == 3:  # no mask had a gradient
-        loops, *seen = saved
-        return loops.attend_back(*given[:3], seen, given.scale, keep, given.keep_scale, g, *outs)
+    if len(saved) == 5:  # no mask had a gradient
+        loops, *seen, out, log_total = saved
+        return loops.attend_back(*given[:3], seen, given.scale, keep, given.keep_scale, out, log_total, g, *outs)
     if len(saved) == 1:
         given = given._replace(mask=saved[0], keep=keep)
         if not for_mask:

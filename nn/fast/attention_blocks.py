@@ -102,9 +102,7 @@ class Attention(NamedTuple):
         elif keep is not None:
             drop_into(xp, weights, keep, self.keep_scale, kept)
 
-    def differentiate(
-        self, xp: Any, g: Any, weights: Any, kept: Any, g_scores: Any, outs: Any, more: bool = False
-    ) -> None:
+    def differentiate(self, xp: Any, g: Any, weights: Any, kept: Any, g_scores: Any, outs: Any, more: bool) -> None:
         """Write the gradients for scores, query, key and value; to those for key and value, add if there are more."""
         g_query, g_key, g_value = outs
         multiply(xp, xp.matrix_transpose(kept), g, g_value, more)
@@ -157,7 +155,7 @@ def back_at_once(xp: Any, g: Any, given: Attention, outs: Any, weights: Any, kep
 
     def differentiate_some(i: slice) -> None:
         own = [x[i] for x in outs]
-        given.of(xp, i).differentiate(xp, g[i], weights[i], kept[i], g_scores[i], own)
+        given.of(xp, i).differentiate(xp, g[i], weights[i], kept[i], g_scores[i], own, False)
 
     xp.in_parts(differentiate_some, len(weights), weights.size * WORK)
     return g_scores
@@ -184,7 +182,7 @@ def back_in_blocks(xp: Any, g: Any, given: Attention, outs: Any) -> None:
         some.weigh(xp, weights, kept)
         end, (g_query, g_key, g_value) = some.shape[-1], (x[head] for x in sums)
         to, of_rows = (g_query[rows], g_key[:end], g_value[:end]), xp.astype(g[head][rows], weights.dtype)
-        some.differentiate(xp, of_rows, weights, kept, g_scores, to, more=True)
+        some.differentiate(xp, of_rows, weights, kept, g_scores, to, True)
 
     _each_block(xp, given, differentiate_block)
     for gradient, total in zip(outs, sums):
@@ -208,8 +206,7 @@ def _each_block(xp: Any, given: Attention, compute: Callable[..., None]) -> None
 
 def _blocks(shape: tuple[int, ...], device: str) -> Iterator[slice]:
     """The queries of each block."""
-    target, source = shape[-2:]
-    count = max(1, BLOCK[device] // source)
+    count, target = max(1, BLOCK[device] // shape[-1]), shape[-2]
     return (slice(start, min(start + count, target)) for start in range(0, target, count))
 
 

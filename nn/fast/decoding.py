@@ -94,9 +94,8 @@ class Plan:
     def _look(self) -> tuple[list[Any], list[Any]]:
         """All that the modules have: their attributes, children and classes; and the arrays of their parameters."""
         owned = itertools.chain.from_iterable(map(dict.values, self.owned))
-        return [*owned, *map(type, self.modules)], [
-            None if p is None else p._data for held in self.held for p in held.values()
-        ]
+        arrays = [p if p is None else p._data for held in self.held for p in held.values()]
+        return [*owned, *map(type, self.modules)], arrays
 
     def reads(self, caches: Sequence[LayerCache], batch: int) -> bool:
         """True if each attention can read what its cache has now, of so many items."""
@@ -192,13 +191,10 @@ def _sublayers(decoder: TransformerDecoder) -> list[Sublayer]:
     """Those of all layers, if they are plain, with a number for each cache; else none."""
     if not all(is_plain(layer, TransformerDecoderLayer) for layer in decoder.layers):
         return []
-    return [
-        sublayer
-        for n, layer in enumerate(decoder.layers)
-        for sublayer in layer.sublayers(
-            AttendToPast(layer.self_attn, n, None), AttendToMemory(layer.multihead_attn, n, None)
-        )
-    ]
+    words: list[Sublayer] = []
+    for n, layer in enumerate(decoder.layers):
+        words += layer.sublayers(AttendToPast(layer.self_attn, n, None), AttendToMemory(layer.multihead_attn, n, None))
+    return words
 
 
 def _fits(cache: DecoderCache, x: Any, padding: Tensor | None) -> bool:

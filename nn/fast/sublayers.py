@@ -398,7 +398,7 @@ def through_forward(xp, *arrays, plan):
     x, memory = xp.contiguous(x), None if memory is None else xp.contiguous(memory)
     if not (room := xp.loops_over("sublayers", x, memory, *own)):
         with tt.no_grad():
-            out = _through.op.function(*_as_tensors(arrays), plan=plan)
+            out = _through.op.function(*[a if a is None else wrap(a, None) for a in arrays], plan=plan)
         return out._data, (None, arrays)
     loops = [getattr(room, step.loop)(*given, **step.settings) for step, given in plan.each(own)]
     return room.forward(loops, x, memory), (room, arrays, loops, memory)
@@ -409,7 +409,7 @@ def through_backward(xp, g, residuals, needs, *, plan):
     room, arrays, *computed = residuals
     of_masks = [needed for needed, place in zip(needs[2:], plan.places) if place is None]
     if room is None or any(of_masks):  # the loops know no gradient of a mask
-        leaves = _as_tensors(arrays)
+        leaves: list[Any] = [a if a is None else wrap(a, None) for a in arrays]
         wanted = [leaf.requires_grad_() for leaf, needed in zip(leaves, needs) if needed]
         with tt.enable_grad():
             out = _through.op.function(*leaves, plan=plan)
@@ -418,10 +418,6 @@ def through_backward(xp, g, residuals, needs, *, plan):
     loops, memory = computed
     g_x, g_memory, gradients = room.backward(loops, xp.contiguous(g), memory)
     return g_x, g_memory, *gradients
-
-
-def _as_tensors(arrays: Sequence[Any]) -> list[Any]:
-    return [None if a is None else wrap(a, None) for a in arrays]
 
 
 # ---- the ways
@@ -464,8 +460,7 @@ def run(x: Tensor, sublayers: Sequence[Sublayer], end: Any = None) -> Tensor | N
         memory = None if memory is None else tt.permute_dims(memory, (1, 0, 2))
     if memory is not None and (len(memory) != len(x) or memory.shape[2] != x.shape[2]):
         return None
-    found = read(x, memory, sublayers, end, room)
-    if found is None:
+    if (found := read(x, memory, sublayers, end, room)) is None:
         return None
     plan, arrays = found
     out = _through(x, memory, *arrays, plan=plan)

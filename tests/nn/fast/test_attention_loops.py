@@ -10,13 +10,12 @@ from tinytensor.nn.fast import attention as pairs
 pytest.importorskip("numba")
 from tinytensor.fast import attention as room
 
-LENGTHS = [(1, 1), (130, 301), (5, 700), (210, 33)]  # (target, source): below a tile, several blocks, uneven
+LENGTHS = [(1, 1), (130, 1301), (5, 700), (210, 33)]  # (target, source): below a tile, several blocks, uneven
 
 
 @pytest.fixture(autouse=True)
 def in_loops(monkeypatch, loops):
     monkeypatch.setattr(pairs, "LOOPS_FROM", 0)
-    monkeypatch.setattr(room, "CELLS", 0)  # blocks of LEAST queries
 
 
 def normal(*shape, seed=0, dtype=np.float64):
@@ -107,6 +106,26 @@ def test_second_derivatives_are_those_of_the_formula():
     found = outcome(hidden("causal", 9, 9), (9, 9), create_graph=True)
     for a, b in zip(found, formula(hidden("causal", 9, 9), (9, 9))):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-11)
+
+
+@pytest.mark.parametrize("levels", [(-1, 0, 1), (1, 0, -1), (0, -1, 1), (0, 1, 0), (-1, -2, -1)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_scores_of_another_size_in_each_block(levels, dtype):
+    """Sources see each other's blocks through the shift alone: what came before fades, or what comes now is nothing."""
+    size, blocks = 8, room.KEYS * np.ones(3, int)
+    q, k, v = (normal(n, size, seed=i, dtype=dtype) for i, n in enumerate((5, blocks.sum(), blocks.sum())))
+    q[:, 0], k[:, 0] = 1, np.repeat(np.array(levels, dtype) * 300, blocks)
+
+    def compute():
+        leaves = [tt.tensor(x[None], requires_grad=True) for x in (q, k, v)]
+        out = F.scaled_dot_product_attention(*leaves, scale=1.0)
+        return [x.detach().numpy() for x in (out, *tt.grad(out.sum() + (out * out).sum(), leaves))]
+
+    found, close = compute(), 2e-3 if dtype == np.float32 else 1e-9
+    with tt.textbook():
+        expected = compute()
+    for a, b in zip(found, expected):
+        np.testing.assert_allclose(a, b, rtol=close, atol=close)
 
 
 @pytest.mark.parametrize("factor", [4.0, 1e3])
