@@ -29,14 +29,15 @@ def attend(xp: Any, given: Attention, out: Any) -> tuple[Any, ...]:
     else the weights, and those that dropout keeps. The loops take no added mask, and no dropout that a seed stands for.
     """
     is_seeded, loops = isinstance(given.dropped, blocks.SeededDropped), None
-    given = given if is_seeded else given.with_keep(xp)
+    is_long = blocks.is_long(given.shape, xp.device)
+    given = given if is_seeded and is_long else given.with_keep(xp)
     boolean = given.mask is None or (given.mask.dtype.kind == "b" and given.mask.ndim > 1)
     if boolean and not is_seeded and math.prod(given.shape[-2:]) >= LOOPS_FROM:
         loops = xp.loops_over("attention", given.query, given.key, given.value)
     if loops and (seen := loops.intervals(given.mask, given.causal, given.query, given.key)):
         log_total = loops.attend(*given[:3], seen, given.scale, given.keep, given.keep_scale, out)
         return given.keep, loops, *seen, out, log_total
-    if blocks.is_long(given.shape, xp.device):
+    if is_long:
         blocks.attend_in_blocks(xp, given, out)
         return given.keep, given.mask
     return given.keep, *blocks.attend_at_once(xp, given, out)
