@@ -60,7 +60,7 @@ def fits(*arrays: Any) -> bool:
 
 
 def attend(query, key, value, seen, scale, keep, keep_scale, out):
-    """Write softmax(Q K^T * scale) V into `out`, of what is seen; returns L, (items, target).
+    """Write softmax(Q K^T * scale) V into `out`, of what is seen; returns L, (..., target, 1).
 
     Args:
         keep, keep_scale: which weights dropout keeps, (batch, heads, target, source), or None, and their factor.
