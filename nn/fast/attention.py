@@ -45,19 +45,18 @@ def attend(xp: Any, given: Attention, out: Any) -> tuple[Any, ...]:
 
 def attend_back(xp: Any, g: Any, given: Attention, saved: Any, outs: Any, for_mask: bool) -> Any:
     """Write the gradients of `attend` for q, k and v into `outs`; returns that of the mask where it is asked for."""
-    keep, *saved = saved
+    given, saved = given._replace(keep=saved[0]), saved[1:]
     if len(saved) == 5:  # no mask had a gradient
         loops, *seen, out, log_total = saved
-        return loops.attend_back(*given[:3], seen, given.scale, keep, given.keep_scale, out, log_total, g, *outs)
+        return loops.attend_back(*given[:3], seen, given.scale, given.keep, given.keep_scale, out, log_total, g, *outs)
     if len(saved) == 1:
-        given = given._replace(mask=saved[0], keep=keep)
+        given = given._replace(mask=saved[0])
         if not for_mask:
             return blocks.back_in_blocks(xp, g, given, outs)
         # The gradient of a mask is as large as the weights, so nothing is gained by blocks.
         given = given.with_keep(xp)
         saved = blocks.attend_at_once(xp, given, xp.fresh(g.shape, dtype=g.dtype))
-        keep = given.keep
-    g_scores = blocks.back_at_once(xp, g, given._replace(mask=None, causal=False, keep=keep), outs, *saved)
+    g_scores = blocks.back_at_once(xp, g, given._replace(mask=None, causal=False), outs, *saved)
     return g_scores if for_mask else None
 
 

@@ -42,6 +42,7 @@ class Attention(NamedTuple):
         scale: a factor of the scores.
         dropped: which weights dropout keeps; where attention goes in blocks, `SeededDropped`; or None.
         keep: its raw mask, (..., target, source), or None.
+        columns: which of the source a part has.
     """
 
     query: Any
@@ -52,6 +53,7 @@ class Attention(NamedTuple):
     scale: float
     dropped: Any
     keep: Any = None
+    columns: slice = slice(None)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -70,18 +72,22 @@ class Attention(NamedTuple):
     def of(self, xp: Any, lead: Any, rows: slice | None = None) -> Attention:
         """The part at a leading index; or of some queries, in 32 bits at least, with the sources that they may see."""
         (target, source), keep = self.shape[-2:], self.keep
-        some, end = rows or slice(0, target), min(rows.stop, source) if rows and self.causal else source
-        arrays = self.query[lead][..., some, :], self.key[lead][..., :end, :], self.value[lead][..., :end, :]
-        if rows:
-            arrays = tuple([xp.astype(x, _wide(x.dtype)) for x in arrays])
+        some, cut = rows or slice(0, target), slice(0, min(rows.stop, source) if rows and self.causal else source)
         mask = None if self.mask is None else xp.broadcast_to(self.mask, self.shape)[lead][..., some, :]
         if self.causal:
-            mask = xp.arange(end) > xp.arange(some.start, some.stop)[:, None]
+            mask = xp.arange(cut.stop) > xp.arange(some.start, some.stop)[:, None]
+        elif rows and mask is not None and mask.dtype.kind == "b" and xp.device == "cpu":  # a GPU would be waited for
+            (seen,) = xp.nonzero(~mask.all(axis=0))
+            cut = slice(int(seen[0]), int(seen[-1]) + 1) if len(seen) else slice(0, 1)
+            mask = mask[:, cut]
+        arrays = self.query[lead][..., some, :], self.key[lead][..., cut, :], self.value[lead][..., cut, :]
+        if rows:
+            arrays = tuple([xp.astype(x, _wide(x.dtype)) for x in arrays])
         if keep is not None:
-            keep = xp.contiguous(keep[lead][..., some, :end])
+            keep = xp.contiguous(keep[lead][..., some, cut])
         elif self.dropped is not None:
-            keep = xp.contiguous(self.dropped.block(lead, some)[:, :end])
-        return Attention(*arrays, mask, False, self.scale, self.dropped, keep)
+            keep = xp.contiguous(self.dropped.block(lead, some)[:, cut])
+        return Attention(*arrays, mask, False, self.scale, self.dropped, keep, cut)
 
     def weigh(self, xp: Any, weights: Any, kept: Any) -> None:
         """Write softmax(Q K^T * scale + mask), and what dropout keeps of it."""
@@ -154,8 +160,7 @@ def back_at_once(xp: Any, g: Any, given: Attention, outs: Any, weights: Any, kep
     g_scores = xp.fresh_like(weights)
 
     def differentiate_some(i: slice) -> None:
-        own = [x[i] for x in outs]
-        given.of(xp, i).differentiate(xp, g[i], weights[i], kept[i], g_scores[i], own, False)
+        given.of(xp, i).differentiate(xp, g[i], weights[i], kept[i], g_scores[i], [x[i] for x in outs], False)
 
     xp.in_parts(differentiate_some, len(weights), weights.size * WORK)
     return g_scores
@@ -180,8 +185,8 @@ def back_in_blocks(xp: Any, g: Any, given: Attention, outs: Any) -> None:
 
     def differentiate_block(head: Any, rows: slice, some: Attention, weights: Any, kept: Any, g_scores: Any) -> None:
         some.weigh(xp, weights, kept)
-        end, (g_query, g_key, g_value) = some.shape[-1], (x[head] for x in sums)
-        to, of_rows = (g_query[rows], g_key[:end], g_value[:end]), xp.astype(g[head][rows], weights.dtype)
+        cut, (g_query, g_key, g_value) = some.columns, (x[head] for x in sums)
+        to, of_rows = (g_query[rows], g_key[cut], g_value[cut]), xp.astype(g[head][rows], weights.dtype)
         some.differentiate(xp, of_rows, weights, kept, g_scores, to, True)
 
     _each_block(xp, given, differentiate_block)

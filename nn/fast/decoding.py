@@ -67,8 +67,8 @@ class Plan:
         self.root, self.room, self.end, self.of = ref(root), room, end, (x.shape[2], x.dtype)
         modules = list(root.modules())
         self.hooks = [hooks for m in modules for hooks in (m._forward_hooks, m._forward_pre_hooks)]
-        owned: list[dict[str, Any]] = [own for m in modules for own in (vars(m), m._modules)]
-        self.owned, self.held = [own for own in owned if own], [m._parameters for m in modules if m._parameters]
+        self.owned: list[dict[str, Any]] = [own for m in modules for own in (vars(m), m._modules) if own]
+        self.held = [m._parameters for m in modules if m._parameters]
         self.modules = modules[1:]
         self.found = self._look()
         self.kept: list[Any] = []

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections import namedtuple
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -74,13 +73,11 @@ def attend_back(query, key, value, seen, scale, keep, keep_scale, out, log_total
     """Write the gradients for query, key and value, given that of the result, and what `attend` gave."""
     for sums in (g_key, g_value):
         sums.fill(0)
-    others = out, log_total, g, g_query, g_key, g_value
-    _compute(_attend_back, query, key, value, seen, keep, others, Reals(scale, keep_scale))
+    arrays = out, log_total, g, g_query, g_key, g_value
+    _compute(_attend_back, query, key, value, seen, keep, arrays, Reals(scale, keep_scale))
 
 
-def _compute(
-    loop: Any, query: Any, key: Any, value: Any, seen: Any, keep: Any, others: Sequence[Any], reals: Reals
-) -> None:
+def _compute(loop, query, key, value, seen, keep, others, reals):
     """Run a loop over all heads."""
     keep = None if keep is None else _heads(np.ascontiguousarray(keep, bool))
     query, key, value, *others = map(_heads, (query, key, value, *others))

@@ -20,8 +20,7 @@ from numba.extending import intrinsic
 
 from .compiling import part
 
-COLUMNS = 32
-"""A multiple of the columns of a tile, on every processor."""
+COLUMNS = 32  # a multiple of the columns of a tile, on every processor
 
 
 class Tile(NamedTuple):

@@ -36,6 +36,7 @@ MASKS = {
     "causal": "causal",
     "random": normal(2, 1, TARGET, SOURCE) < 0.5,
     "padding": (np.arange(SOURCE) < np.array([[7], [SOURCE - 1]]))[:, None, None],
+    "window": np.abs(np.arange(TARGET)[:, None] + 100 - np.arange(SOURCE)) < 20,
     "rows that see nothing": hidden_everywhere(slice(3, 70)),
     "nothing at all": hidden_everywhere(slice(None)),
     "added": normal(TARGET, SOURCE),
