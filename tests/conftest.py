@@ -1,8 +1,9 @@
-"""Options and fixtures of all tests: on which device they run.
+"""Options and fixtures of all tests: which repetitions run, and on which device.
 
-By default what uses the `device` fixture runs twice: on the CPU, and as `"gpu"` on the stand-in for CuPy in
-`tests/standin`; in `tests/nn` and `tests/models` also on the CPU with compiled loops. With a GPU, `pytest --device gpu`
-runs it on the real CuPy.
+A test with the `device` fixture can run on the CPU, as `"gpu"` on the stand-in for CuPy in `tests/standin`, and, in
+`tests/nn` and `tests/models`, on the CPU with compiled loops. By default it runs on the CPU; files that name a GPU and
+the first sample of each op run on all of these devices. `pytest --all` repeats every test on every device, and adds the
+tests marked `again`: further sizes and seeds. With a GPU, `pytest --device gpu` runs them on the real CuPy.
 """
 
 import functools
@@ -22,9 +23,13 @@ def pytest_addoption(parser):
     parser.addoption(
         "--device",
         choices=["cpu", "loops", "standin", "gpu"],
-        help="run on this device only: the CPU, the CPU with compiled loops, the stand-in for CuPy, or the GPU "
-        "(default: all but the GPU)",
+        help="run on this device only: the CPU, the CPU with compiled loops, the stand-in for CuPy, or the GPU",
     )
+    parser.addoption(
+        "--all", action="store_true", help="repeat tests on every device but the GPU, and with all sizes and seeds"
+    )
+    parser.addoption("--note-passed", metavar="FILE", help="append the ids of tests that pass to a file")
+    parser.addoption("--leave-out", metavar="FILE", help="skip tests whose ids are in a file")
     parser.addoption(
         "--skip-missing",
         action="store_true",
@@ -35,6 +40,9 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     if config.getoption("--device") != "gpu":
         sys.path.insert(0, str(STANDIN))
+    path = config.getoption("--note-passed")
+    if path and not hasattr(config, "workerinput"):  # the workers of pytest-xdist send their results to this process
+        config.pluginmanager.register(NotePassed(path))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -66,6 +74,27 @@ def skipping_what_is_missing(item):
         raise
 
 
+def pytest_collection_modifyitems(config, items):
+    passed = config.getoption("--leave-out")
+    known = set(Path(passed).read_text(encoding="utf-8").splitlines()) if passed else set()
+    again = config.getoption("--all")
+    left = [item for item in items if item.nodeid in known or (item.get_closest_marker("again") and not again)]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in set(left)]
+
+
+class NotePassed:
+    """Append the id of each test that passes to a file."""
+
+    def __init__(self, path):
+        self.file = open(path, "a", encoding="utf-8", buffering=1)  # noqa: SIM115  (open as long as the session)
+
+    def pytest_runtest_logreport(self, report):
+        if report.when == "call" and report.passed:
+            print(report.nodeid, file=self.file)
+
+
 def pytest_collection_finish():
     """The collected tests stay, so no garbage collection need look at their million objects: that takes 0.4 s."""
     gc.collect()
@@ -77,11 +106,34 @@ def pytest_sessionfinish():
 
 
 def pytest_generate_tests(metafunc):
-    if "device" in metafunc.fixturenames:
-        chosen = metafunc.config.getoption("--device")
-        above = metafunc.definition.path.relative_to(Path(__file__).parent).parts[0] in ("nn", "models")
-        usual = ["cpu", "loops", "standin"] if above else ["cpu", "standin"]
-        metafunc.parametrize("device", [chosen] if chosen else usual, indirect=True)
+    if "device" not in metafunc.fixturenames:
+        return
+    path, chosen = metafunc.definition.path, metafunc.config.getoption("--device")
+    devices = [chosen] if chosen else devices_of(path.parent)
+    few = devices if metafunc.config.getoption("--all") or names_a_gpu(path) else devices[:1]
+    marker = metafunc.definition.get_closest_marker("samples")
+    if marker is None:
+        metafunc.parametrize("device", few, indirect=True)
+        return
+    name, cases = marker.args
+    pairs = [
+        pytest.param(device, *case.values, id=f"{device}-{case.id}")
+        for case in cases
+        for device in (devices if case.id.endswith("-0") else few)
+    ]
+    metafunc.parametrize(("device", name), pairs, indirect=["device"])
+
+
+@functools.cache
+def devices_of(folder):
+    """The devices of the tests in a folder, the CPU first."""
+    above = folder.relative_to(Path(__file__).parent).parts[:1]
+    return ["cpu", "loops", "standin"] if above in [("nn",), ("models",)] else ["cpu", "standin"]
+
+
+@functools.cache
+def names_a_gpu(path):
+    return '"gpu"' in path.read_text(encoding="utf-8")
 
 
 @pytest.fixture

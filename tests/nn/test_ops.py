@@ -26,7 +26,7 @@ def test_op_has_an_empty_sample(name):
     has_empty_sample(name)
 
 
-@pytest.mark.parametrize("sample", cases(NN))
+@pytest.mark.samples("sample", cases(NN))
 def test_op(sample: Sample, device):
     check_op(
         sample.function,
@@ -40,7 +40,7 @@ def test_op(sample: Sample, device):
     )
 
 
-@pytest.mark.parametrize("sample", [case for case in cases(NN) if case.values[0].repeats])
+@pytest.mark.samples("sample", [case for case in cases(NN) if case.values[0].repeats])
 def test_broadcast_views(sample: Sample, device):
     """Inputs that are one row, repeated by broadcasting without a copy, give what their copies give."""
     views, copies = [], []

@@ -41,7 +41,7 @@ def place(value, device):
     return tt.asarray(value, device=device) if hasattr(value, "dtype") else value
 
 
-@pytest.mark.parametrize("sample", cases(CORE))
+@pytest.mark.samples("sample", cases(CORE))
 def test_op(sample: Sample, device):
     check_op(
         sample.function,
@@ -65,7 +65,7 @@ def outcome(sample, inputs):
     return [f.numpy() for f in found if f is not None]
 
 
-@pytest.mark.parametrize("sample", [case for case in cases(CORE) if case.values[0].repeats])
+@pytest.mark.samples("sample", [case for case in cases(CORE) if case.values[0].repeats])
 def test_broadcast_views(sample: Sample, device):
     """Inputs that are one row, repeated by broadcasting without a copy, give what their copies give."""
     views, copies = [], []
