@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from pathlib import Path
 
 import api
@@ -16,7 +17,7 @@ from links import ROOT, SITE, Links
 from source_pages import source_pages
 
 ABOVE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
-AT_A_TIME = 2  # notebooks, each a process that waits now and then for its compiler or for pictures
+AT_A_TIME = 2  # scripts, each a process that waits now and then for its compiler or for pictures
 LESSONS = "\n```{toctree}\n:hidden:\n:glob:\n\n[0-9]*\n```\n"
 NAVIGATION = {
     "Learn": ("start", "lessons/index", "playground", "coming-from-pytorch", "coming-from-numpy", "reading"),
@@ -49,8 +50,8 @@ def stage(folder: Path, results: Path, only: list[str] | None) -> None:
 
     Args:
         folder: is made anew, but files that did not change keep their time, so that Sphinx reads them once.
-        results: of notebooks that were executed.
-        only: names of the notebooks to execute; None executes them all.
+        results: of scripts that have run.
+        only: names of the scripts to run; None runs them all.
     """
     pages: dict[str, bytes] = {}
     links = Links()
@@ -71,7 +72,8 @@ def stage(folder: Path, results: Path, only: list[str] | None) -> None:
     pages["index.md"] += "".join(_toctree(*part) for part in parts.items()).encode()
     scripts = [*lessons, *sorted((ROOT / "docs").glob("*.py"))]
     with ThreadPoolExecutor(AT_A_TIME) as threads:
-        shown = threads.map(lambda path: notebooks.executed(path, results, only is None or path.stem in only), scripts)
+        runs = (only is None or path.stem in only for path in scripts)
+        shown = threads.map(notebooks.with_results, scripts, repeat(results), runs)
         for path, notebook in zip(scripts, shown):
             pages[links.page_of(path)] = notebooks.as_page(notebook, path, links).encode()
     pages.update({f"notebooks/{path.stem}.ipynb": notebooks.to_download(path).encode() for path in scripts})

