@@ -89,9 +89,9 @@ RUNS = {  # the command that makes a folder which others need
 NOT_RUN = {  # patterns of whole commands, and why
     r"pip install [^&]*": "installs packages",
     r"python -m venv .*": "makes an environment",
-    r"bash \.ci/run": "installs packages, and takes an hour",
+    r"bash \.ci/run( --all)?": "installs packages, and takes half an hour",
     r"(pip install .*)?make -C docs html|.* docs/site/build\.py": "builds the site, which takes minutes; .ci/run does",
-    r"(pip install .*)?pytest( -n 2| -m slow| --device gpu)*": "runs all tests",
+    r"(pip install .*)?pytest( -n 2| -m slow| --device gpu| --all)*": "runs all tests",
     r"python -m tests\.mutants (--count|--only).*": "takes minutes; .ci/run has a smaller one",
     r"mpiexec -hosts .*": "needs several machines",
     r"python benchmarks/on_gpu\.py( \[.*)?": "needs a GPU; runs here on the stand-in",
@@ -136,7 +136,7 @@ ALSO = [  # ways to start a script that pages speak of without the command
     "python examples/classify_images.py --device gpu",
 ]
 OTHERS = ("to", "confidence")  # options of jupytext and sacrebleu
-FAST = r"python (-m tinytensor( |$|\.testing my)|benchmarks/(house|names|launches)|examples/(render|train_(copy|mask)))"
+FAST = r"python (-m tinytensor( |$|\.testing my)|examples/render)"
 
 
 def shorter(command):

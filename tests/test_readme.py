@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import slow_after
 from tinytensor.derivatives import complex_gradients
 from tinytensor.nn import visualize
 
@@ -128,7 +129,7 @@ def test_the_page_of_optimisers_shows_what_its_snippets_draw(tmp_path, monkeypat
         assert words(now) == words(then), f"docs/{name}.svg shows something else: draw it again"
 
 
-@pytest.mark.parametrize("page", ALONE)
+@pytest.mark.parametrize("page", slow_after(1, ALONE))
 def test_snippets_in_processes_of_their_own_do_too(page, tmp_path, graphviz_here):
     for text in snippets(f"docs/{page}.md"):
         command = [sys.executable, "-c", text]
@@ -137,6 +138,7 @@ def test_snippets_in_processes_of_their_own_do_too(page, tmp_path, graphviz_here
         assert_promised(text, result.stdout.decode())
 
 
+@pytest.mark.slow
 def test_the_gallery_shows_every_kind_of_picture(tmp_path, graphviz_here):
     """Each is drawn by the page of the site, which is a script as well; the film and the explorer are pages in it."""
     gallery = ROOT / "docs" / "gallery.py"
@@ -182,6 +184,7 @@ def test_the_snippets_of_your_own_op_are_files_for_the_command(tmp_path, capsys)
         assert "\n1 op, " in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_files_of_your_own_exercise_make_an_assignment(tmp_path):
     for text in snippets("docs/your-own-exercise.md"):
         path = tmp_path / re.match(r"# (\S+)\n", text)[1]

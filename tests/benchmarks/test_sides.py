@@ -100,6 +100,7 @@ def test_another_checkout_must_be_one(script, tmp_path):
     assert f"expected a checkout of tinytensor, but {tmp_path} holds no tinytensor/" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_checkout_has_the_same_bits_as_itself():
     command = [
         sys.executable,

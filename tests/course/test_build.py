@@ -120,7 +120,9 @@ def test_every_step_has_mistakes():
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        (*ENDLESS["step03_walk"], "it took longer than 3 s: does a loop of yours end?"),
+        pytest.param(
+            *ENDLESS["step03_walk"], "it took longer than 3 s: does a loop of yours end?", marks=pytest.mark.slow
+        ),
         ('"""3. Walk', 'raise SystemExit(0)\n"""3. Walk', "it ended early"),
         ("import numpy as np\n", "import os\n\nos._exit(0)\n", "it ended early"),
         ("import numpy as np\n", "import numpy as np\nimport nowhere\n", "ModuleNotFoundError, line 4 of step03_walk"),

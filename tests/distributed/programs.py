@@ -451,7 +451,7 @@ def ranks_wait_for_each_other():
     start = time.monotonic()
     source, words = (0, "rank") if group.rank else (1, "ranks wait for each other")
     raises(dist.RankError, lambda: dist.broadcast(tt.zeros(3), source), words)
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 60  # takes three seconds
 
 
 CHECKS.append(ranks_wait_for_each_other)

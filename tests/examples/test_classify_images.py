@@ -33,6 +33,7 @@ def test_it_trains_reports_and_draws(tmp_path):
     assert "Conv2d" in (tmp_path / "run" / "network.svg").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_weights_and_a_required_accuracy_its_code(tmp_path):
     results = [run(tmp_path, *QUICK[:-1], name, "--require-accuracy", "1") for name in ("one", "two")]
     assert [result.returncode for result in results] == [4, 4]
@@ -43,6 +44,7 @@ def test_the_same_seed_gives_the_same_weights_and_a_required_accuracy_its_code(t
     assert all((one[name].numpy() == two[name].numpy()).all() for name in one)
 
 
+@pytest.mark.slow
 def test_on_the_gpu(tmp_path):
     """On the stand-in for CuPy."""
     result = run(tmp_path, *QUICK, "--device", "gpu", env=processes.environment(STANDIN))

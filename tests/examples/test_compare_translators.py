@@ -62,6 +62,7 @@ def test_on_text(tmp_path):
     assert "Exact match on 10 test sentences, greedy" in result.stdout
 
 
+@pytest.mark.slow
 def test_a_text_of_one_length_and_a_folder_that_is_damaged(tmp_path):
     pytest.importorskip("sentencepiece")
     files = write_text(tmp_path)
@@ -78,6 +79,7 @@ def test_a_text_of_one_length_and_a_folder_that_is_damaged(tmp_path):
     assert "runs/none/config.json: not JSON" in result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "whom", "code"),
     [(signal.SIGINT, os.killpg, 130), (signal.SIGTERM, os.kill, 143), (signal.SIGTERM, os.killpg, 143)],

@@ -113,7 +113,7 @@ def test_something_is_said_before_the_first_step_is_done(tmp_path):
     started = time.monotonic()
     try:
         assert process.stdout.readline().startswith("a new run in runs/copy-task: 800 steps, ")
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 60  # takes a second; the first step takes ten minutes
     finally:
         process.kill()
         process.communicate()
@@ -173,6 +173,7 @@ def test_the_other_tasks(tmp_path, task):
         assert answer == (source[::-1] if task == "reverse" else "".join(sorted(source)))
 
 
+@pytest.mark.slow
 def test_it_learns(tmp_path):
     """A hard task for a tiny model: three letters, but only sequences that it was never shown are counted."""
     result = run(
@@ -282,6 +283,7 @@ def finish(cwd):
     return cwd / "run"
 
 
+@pytest.mark.slow
 def test_killed_while_it_writes_it_ends_with_the_same_bits(undisturbed, tmp_path):
     """Killed before each step of writing a file: flushing, renaming, flushing the folder."""
     for nth in (5, 8, 4, 5, 6):
@@ -294,6 +296,7 @@ def test_killed_while_it_writes_it_ends_with_the_same_bits(undisturbed, tmp_path
     assert sorted(p.name for p in folder.iterdir()) == FILES
 
 
+@pytest.mark.slow
 def test_killed_at_any_instant_it_ends_with_the_same_bits(undisturbed, tmp_path):
     delays = random.Random(0)
     for lines in (0, 5, 1, 13, 2):  # how much was said before; with 13 lines one after step 200 is certain
@@ -310,6 +313,7 @@ def test_killed_at_any_instant_it_ends_with_the_same_bits(undisturbed, tmp_path)
     assert (folder / "run.html").read_bytes() == (undisturbed / "run.html").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("signals", "code", "told"),
     [
@@ -339,6 +343,7 @@ def test_a_signal_and_the_command_that_it_tells(undisturbed, tmp_path, signals, 
     assert log(tmp_path / "run") == log(undisturbed)
 
 
+@pytest.mark.slow
 def test_checkpoints_as_often_as_is_asked_for(tmp_path):
     process = start(tmp_path, *LONG, "--steps", "100000", "--checkpoint-every", "30")
     wait_for(process, "step 100/")
@@ -373,6 +378,7 @@ def test_ctrl_c_before_the_last_pictures(copied):
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.slow
 def test_a_second_run_does_not_disturb_the_first(tmp_path):
     first = start(tmp_path, *LONG, "--steps", "100000")
     wait_for(first, "step 100/")
@@ -408,6 +414,7 @@ def test_the_same_arguments_may_be_given_again(copied):
     assert run(copied, "--resume", "--out", "run", *TINY, "--steps", "121").returncode == 0
 
 
+@pytest.mark.slow
 def test_required_accuracy_outlives_an_interruption(tmp_path):
     first = run(tmp_path, *TINY, "--steps", "2", "--out", "run", "--require-accuracy", "1.0")
     assert first.returncode == 4
@@ -415,6 +422,7 @@ def test_required_accuracy_outlives_an_interruption(tmp_path):
     assert run(tmp_path, "--resume", "--out", "run", "--require-accuracy", "0").returncode == 0
 
 
+@pytest.mark.slow
 def test_a_run_on_the_gpu_goes_on_there_or_not_at_all(tmp_path):
     """On the stand-in for CuPy."""
     gpu = processes.environment(STANDIN)
@@ -466,7 +474,7 @@ def refused(result, told):
         ("--device gpu", "--device gpu"),
         ("--unknown 3", "--unknown"),
         ("stray", "stray"),
-        ("--d-model 1000000", "not enough memory"),
+        pytest.param("--d-model 1000000", "not enough memory", marks=pytest.mark.slow),
         ("--batch-size 1000001", "--batch-size: must be at most 1000000, got 1000001"),
         ("--max-length 100000000000", "--max-length: must be at most 1000000"),
         ("--num-layers 1000000000000", "--num-layers: must be at most 1000,"),
@@ -531,6 +539,7 @@ def test_a_missing_package_is_told_before_the_training(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away(tmp_path):
     process = start(tmp_path, *TINY, "--steps", "100000")
     wait_for(process, "step 100/")
@@ -559,6 +568,7 @@ def test_a_loss_that_is_not_finite(tmp_path, rate, told):
     assert last["message"] in result.stderr
 
 
+@pytest.mark.slow
 def test_required_accuracy(tmp_path):
     result = run(tmp_path, *TINY, "--steps", "2", "--require-accuracy", "0.999")
     assert result.returncode == 4
@@ -566,6 +576,7 @@ def test_required_accuracy(tmp_path):
     assert re.fullmatch(r"train_copy_task.py: exact match 0\.\d{4} is below the required 0\.999", last)
 
 
+@pytest.mark.slow
 def test_a_time_limit_ends_training_well_and_resume_goes_on(tmp_path):
     first = run(tmp_path, *TINY, "--out", "run", "--steps", "1000000", "--time-limit", "0.02")
     assert first.returncode == 0, first.stderr

@@ -78,6 +78,7 @@ def test_what_was_trained_writes(finished):
         writer.write("x", 3)
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_ends_with_the_same_bits(finished, text, tmp_path):
     first = run("train_language_model", tmp_path, *TINY, "--text", str(text), "--steps", "60", "--time-limit", "0.0001")
     assert first.returncode == 0, first.stderr
@@ -107,6 +108,7 @@ runpy.run_path(script, run_name="__main__")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", ["train_language_model", "train_masked_words"])
 def test_killed_at_any_step_or_while_it_writes_it_ends_with_the_same_bits(script, text, tmp_path):
     """Killed before each step of writing a file, flushing it, renaming it, flushing the folder; and in training."""
@@ -132,6 +134,7 @@ def test_killed_at_any_step_or_while_it_writes_it_ends_with_the_same_bits(script
     assert {path.name for path in killed.iterdir()} == {path.name for path in whole.iterdir()}
 
 
+@pytest.mark.slow
 def test_another_text_is_refused(text, tmp_path):
     copy = tmp_path / "text.txt"
     copy.write_text(TEXT)
@@ -143,6 +146,7 @@ def test_another_text_is_refused(text, tmp_path):
     assert "the data is not what the run began with" in again.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("units", ["bytes", "subwords"])
 def test_other_units(units, text, tmp_path):
     if units == "subwords":
@@ -164,6 +168,7 @@ ODD_TEXTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("units", ["bytes", "characters", "subwords"])
 @pytest.mark.parametrize("name", ODD_TEXTS)
 def test_odd_texts(name, units, tmp_path):
@@ -176,6 +181,7 @@ def test_odd_texts(name, units, tmp_path):
     assert result.returncode == 0, result.stderr
 
 
+@pytest.mark.slow
 def test_a_mark_of_utf_8_is_no_character(tmp_path):
     (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8-sig")
     result = run("train_language_model", tmp_path, *TINY, "--text", "text.txt", "--steps", "1")
@@ -183,6 +189,7 @@ def test_a_mark_of_utf_8_is_no_character(tmp_path):
     assert Writer.from_pretrained(tmp_path / "run").units.characters == "".join(sorted(set(TEXT)))
 
 
+@pytest.mark.slow
 def test_it_sees_one_id(text, tmp_path):
     result = run("train_language_model", tmp_path, *TINY, "--text", str(text), "--steps", "2", "--length", "1")
     assert result.returncode == 0, result.stderr
@@ -245,7 +252,7 @@ def test_masked_words(tmp_path):
         (["--num-heads", "5"], "--num-heads 5 does not divide --d-model 96"),
         (["--num-layers", "0"], "argument --num-layers: must be at least 1, got 0"),
         (["--d-model", "-4"], "argument --d-model: must be at least 1, got -4"),
-        (["--d-model", "1000000"], "not enough memory"),
+        pytest.param(["--d-model", "1000000"], "not enough memory", marks=pytest.mark.slow),
         (["--batch-size", "0"], "argument --batch-size: must be at least 1"),
         (["--dropout", "2"], "argument --dropout: must be from 0 to 1"),
         (["--resume", "--out", "none"], "--resume: there is no checkpoint.safetensors in none"),

@@ -57,7 +57,13 @@ def write_text(folder, preset="toy"):
 
 
 @pytest.mark.parametrize(
-    ("pair", "model"), [("en-fr", "transformer"), ("en-ko", "bahdanau"), ("en-fr", "luong"), ("en-ko", "none")]
+    ("pair", "model"),
+    [
+        ("en-fr", "transformer"),
+        pytest.param("en-ko", "bahdanau", marks=pytest.mark.slow),
+        pytest.param("en-fr", "luong", marks=pytest.mark.slow),
+        pytest.param("en-ko", "none", marks=pytest.mark.slow),
+    ],
 )
 def test_toy_languages(tmp_path, pair, model):
     result = run(tmp_path, "--pair", pair, "--model", model, "--steps", 4, "--batch-size", 4, "--out", "run")
@@ -70,6 +76,7 @@ def test_toy_languages(tmp_path, pair, model):
     assert ("alignment_error_rate" in figures) == (model != "none")
 
 
+@pytest.mark.slow
 def test_a_model_of_everyday_sentences_takes_them(tmp_path):
     options = ["--everyday", "--steps", 2, "--batch-size", 4, "--out", "run"]
     assert run(tmp_path, *options).returncode == 0
@@ -81,12 +88,14 @@ def test_a_model_of_everyday_sentences_takes_them(tmp_path):
     assert "resuming run after step 2" in result.stdout
 
 
+@pytest.mark.slow
 def test_the_required_accuracy(tmp_path):
     result = run(tmp_path, "--steps", 1, "--batch-size", 2, "--require-accuracy", 0.98)
     assert result.returncode == 4
     assert "exact match 0.0000 is below the required 0.98" in result.stderr
 
 
+@pytest.mark.slow
 def test_parallel_text(tmp_path):
     files = write_text(tmp_path)
     options = ["--vocabulary", 60, "--evaluate-every", 2, "--average", 2, "--max-tokens", 400, "--beam", 2]
@@ -112,6 +121,7 @@ def test_parallel_text(tmp_path):
     assert len(saved(names)) == 2  # the weights, and the tokenizer that goes with them
 
 
+@pytest.mark.slow
 def test_the_schedule_of_the_learning_rate(tmp_path):
     """Text has 1 / sqrt(step) unless another is asked for; a cosine ends at 0."""
     files = [*write_text(tmp_path), "--vocabulary", 60, "--max-tokens", 400, "--beam", 1]
@@ -128,6 +138,7 @@ def test_the_schedule_of_the_learning_rate(tmp_path):
     assert "the run in cosine has --schedule cosine, not inverse-square-root" in result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", [["--time-limit", 1e-6], ["--patience", 1, "--learning-rate", 1]])
 def test_a_run_that_ends_early_ends_well(tmp_path, ending):
     files = [*write_text(tmp_path), "--vocabulary", 60, "--max-tokens", 400, "--beam", 1, "--evaluate-every", 1]
@@ -139,6 +150,7 @@ def test_a_run_that_ends_early_ends_well(tmp_path, ending):
     assert (tmp_path / "run" / "config.json").exists()
 
 
+@pytest.mark.slow
 def test_what_is_not_given_follows_from_the_preset(tmp_path):
     """And a dropout of 0 that is given is one of 0."""
     files = [*write_text(tmp_path, preset=None), "--vocabulary", 60, "--time-limit", 1e-6, "--beam", 1]
@@ -156,6 +168,7 @@ def test_what_is_not_given_follows_from_the_preset(tmp_path):
         assert config["arguments"]["dropout"] == expected["dropout"]
 
 
+@pytest.mark.slow
 def test_the_score_of_luong(tmp_path):
     result = run(tmp_path, "--model", "luong", "--score", "local-p", "--steps", 2, "--batch-size", 4, "--out", "run")
     assert result.returncode == 0, result.stderr
@@ -182,6 +195,7 @@ def test_what_is_skipped_is_told_with_its_line(tmp_path):
         assert re.search(rf"^{name}: .*; skipped: {re.escape(skipped)}$", result.stdout, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_must_have_the_same_text(tmp_path):
     options = [*write_text(tmp_path), "--vocabulary", 60, "--max-tokens", 400, "--beam", 1]
     assert run(tmp_path, *options, "--steps", 2, "--out", "run").returncode == 0
@@ -220,6 +234,7 @@ def test_a_mistake_leaves_the_former_run_where_it_is(tmp_path):
     assert not (tmp_path / "run.1").exists()
 
 
+@pytest.mark.slow
 def test_a_full_disk_loses_nothing_that_was_saved(tmp_path):
     """A limit on the size of files stands for a disk that is full."""
     options = [*write_text(tmp_path), "--vocabulary", 60, "--evaluate-every", 3, "--max-tokens", 400, "--beam", 1]
@@ -240,6 +255,7 @@ def test_a_full_disk_loses_nothing_that_was_saved(tmp_path):
     assert weights(tmp_path / "run") == weights(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_a_resumed_run_must_have_the_same_subwords(tmp_path):
     options = [*write_text(tmp_path), "--vocabulary", 60, "--max-tokens", 400, "--beam", 1, "--steps", 2]
     assert run(tmp_path, *options, "--out", "run").returncode == 0
@@ -266,6 +282,7 @@ def test_lines_of_characters_without_width(tmp_path, which):
     assert (tmp_path / "run" / "attention.svg").exists() == (which.stop == 1)
 
 
+@pytest.mark.slow
 def test_weights_that_cannot_be_read(tmp_path):
     options = [*write_text(tmp_path), "--vocabulary", 60, "--evaluate-every", 1, "--max-tokens", 400, "--beam", 1]
     assert run(tmp_path, *options, "--steps", 3, "--out", "run").returncode == 0
@@ -280,6 +297,7 @@ def test_weights_that_cannot_be_read(tmp_path):
     assert run(tmp_path, "--resume", "--out", "run", "--steps", 4).returncode == 0
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on_with_the_same_bits(tmp_path):
     files = write_text(tmp_path)
     options = ["--vocabulary", 60, "--evaluate-every", 3, "--average", 2, "--max-tokens", 400, "--beam", 1]

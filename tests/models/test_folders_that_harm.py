@@ -25,7 +25,7 @@ STRETCH = {
     "rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8, "low_freq_factor": 1.0,
     "high_freq_factor": 4.0,
 }  # fmt: skip
-SECONDS = 3  # a machine may be busy
+SECONDS = 10  # of processor time; reading takes less than one
 
 
 def llama(folder):
@@ -130,7 +130,7 @@ def replaced(value, path, mark):
 
 
 def harmless(use, folder, what):
-    start = time.perf_counter()
+    start = time.process_time()
     error = ""
     try:
         use()
@@ -140,7 +140,7 @@ def harmless(use, folder, what):
         error = str(caught)
     assert str(folder) in error or not error, what
     assert len(error) < 1500, what
-    assert time.perf_counter() - start < SECONDS, what
+    assert time.process_time() - start < SECONDS, what
 
 
 @pytest.mark.parametrize("name", FOLDERS)

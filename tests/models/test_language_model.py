@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
+from tests.marks import slow_after
 from tinytensor import nn
 from tinytensor.models import LanguageModel
 from tinytensor.models.decoding import Recomputed, beam_search, greedy, sample
@@ -241,7 +242,7 @@ def test_numbers_that_compute_nothing(options, message):
         made(**options)
 
 
-@pytest.mark.parametrize(("longest", "window"), [(12, 3), (40, 17), (5, 2)])
+@pytest.mark.parametrize(("longest", "window"), slow_after(1, [(12, 3), (40, 17), (5, 2)]))
 @pytest.mark.parametrize("kind", ["gpt2", "all", "alibi"])
 def test_keys_outside_of_the_window_leave_memory(kind, window, longest, device):
     """And logits are those of the whole, in batches, in beams, and for prompts longer than the window."""

@@ -280,6 +280,7 @@ def test_weights_of_few_bits(dtype, value, tmp_path):
         assert Linear.from_pretrained(tmp_path).weight.tolist() == [[value] * 2] * 3
 
 
+@pytest.mark.slow
 def test_no_flipped_bit_of_a_folder_is_accepted(tmp_path):
     """All 8 bits of each byte of the config, one of each byte of the weights.
 

@@ -215,6 +215,7 @@ def small_file(path):
     return path.read_bytes()
 
 
+@pytest.mark.slow
 def test_every_flipped_byte_is_found(path):
     content = small_file(path)
     for i in range(len(content)):

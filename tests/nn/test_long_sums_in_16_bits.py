@@ -58,8 +58,11 @@ CASES = {
 }  # fmt: skip
 
 
+SLOW = {"avg_pool1d"}  # it cuts a window into one slice for each of its positions
+
+
 @pytest.mark.parametrize("formulas", [False, True], ids=["fast", "formulas"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in CASES])
 def test_it_is_as_in_64_bits(name, formulas):
     function, values = CASES[name]
 

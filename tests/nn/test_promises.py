@@ -289,6 +289,7 @@ def no_collector():
     gc.enable()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_collector")
 def test_training_does_not_grow_memory():
     """100 steps with the garbage collector off: no array and no object more, and no cycle for it to find."""

@@ -25,7 +25,7 @@ from tinytensor.nn.utils.rnn import pack_padded_sequence
 
 MINUTES = float(os.environ.get("FUZZ_MINUTES", "0"))
 SEED = os.environ.get("FUZZ_SEED")
-PROGRAMS = 112  # of each half: ten seconds
+PROGRAMS = 56  # twice as many with `pytest --all`
 CLOSE = {"float32": 1e-3, "float64": 1e-8}  # errors, relative to the largest number of an array
 SMALLEST = 0.1  # of what an array is compared with, as a share of the largest number of all arrays
 
@@ -538,8 +538,9 @@ def test_programs_give_what_the_textbook_gives(mode, request, monkeypatch):
     elif mode == "loops":
         request.getfixturevalue("loops")
     begun, counted = time.monotonic(), Counter()
+    programs = PROGRAMS * (2 if request.config.getoption("--all") else 1)
     first = 0 if not MINUTES else int(time.time()) * 1000
-    seeds = [int(SEED)] if SEED else itertools.count(first) if MINUTES else range(PROGRAMS)
+    seeds = [int(SEED)] if SEED else itertools.count(first) if MINUTES else range(programs)
     for seed in seeds:
         counted[run(seed, mode)] += 1
         if MINUTES and time.monotonic() - begun > 30 * MINUTES:

@@ -49,12 +49,14 @@ def source_of(module):
     return Path(texts.file_of(module)).read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_what_is_known_is_what_would_be_written_now():
     """Whoever changes a text looks at its fast version, and runs `python -m tinytensor.testing.renew`."""
     done = subprocess.run([sys.executable, "-m", "tinytensor.testing.renew", "--check"], cwd=ROOT, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", KNOWN.files)
 def test_an_edit_changes_the_digest_of_its_text_alone(module):
     source = source_of(module)
@@ -187,6 +189,7 @@ EDITS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EDITS)
 def test_an_edit_is_obeyed_and_told_once(copy, name):
     file, old, new, text, names = EDITS[name]
@@ -212,6 +215,7 @@ FOLLOWED = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FOLLOWED)
 def test_an_edit_of_a_layers_sub_layers_is_what_the_loops_read(copy, name):
     """No warning: the list is data, and the same loops go through it. Of decoding alone the report tells."""
@@ -222,6 +226,7 @@ def test_an_edit_of_a_layers_sub_layers_is_what_the_loops_read(copy, name):
     assert text is None or text in report
 
 
+@pytest.mark.slow
 def test_what_is_added_is_no_edit(copy):
     """A function of one's own, below those that are there."""
     more = "def my_own(x):\n    return x * tt.tanh(x)\n\n\n@summed\ndef softmax("
@@ -232,6 +237,7 @@ def test_what_is_added_is_no_edit(copy):
     assert "text:" not in report
 
 
+@pytest.mark.slow
 def test_without_an_edit_nothing_is_told(copy):
     apart, told, report = run(copy, ["encoder_layer_behind", "softmax_-1", "decoder_steps", "sgd"])
     assert (apart, told) == ([], [])
@@ -239,7 +245,7 @@ def test_without_an_edit_nothing_is_told(copy):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.again) for part in range(1, 4))])
 def test_texts_here_and_there(copy, part):
     """Every eighth text that a case enters has a statement more: it is told, and numbers are the formula's."""
     enters = {}
@@ -269,6 +275,7 @@ def test_texts_here_and_there(copy, part):
         assert f"{module}: {name}" in report, (module, name, case, report)
 
 
+@pytest.mark.slow
 def test_without_the_list_everything_counts_as_it_was(copy):
     known = copy / "tinytensor" / "fast" / "texts.txt"
     text = known.read_bytes()
@@ -281,6 +288,7 @@ def test_without_the_list_everything_counts_as_it_was(copy):
     assert "text:" not in report
 
 
+@pytest.mark.slow
 def test_the_doctor_lists_an_edit_of_what_it_does_not_load(copy):
     path = copy / "nn" / "transformer.py"
     text = path.read_text(encoding="utf-8")
@@ -324,6 +332,7 @@ print(np.allclose(found, expected, atol=1e-5), [str(w.message).split(" so ")[0] 
 """
 
 
+@pytest.mark.slow
 def test_a_module_that_is_edited_and_loaded_again_computes(copy):
     """What a notebook's `%autoreload` does after an edit."""
     environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}

@@ -131,24 +131,27 @@ def outcome(function):
 
 
 def replaced_ones(function, all_of_them):
-    """The places of what it enters; of what lies below `nn` a quarter, where not all are wanted."""
+    """The functions that it enters, each with its owner and name; unless all are asked for, every fourth below `nn`."""
     codes = sorted(entered(function), key=lambda code: (code.co_filename, code.co_firstlineno))
     places = [place for code in codes for place in BY_CODE.get(code, ()) if place[1] not in NO_NUMBERS]
     return [place for i, place in enumerate(places) if all_of_them or i % 4 == 0 or ".nn." in str(place[0])]
 
 
-SLOW = {"transformer", "decoder", "gpt2", "llama", "encoder_with_dropout", "encoder_layer_in_front", "adam", "adam_w"}
-SLOW |= {"lstm", "gru", "training_step", "translations"}
+QUICK = {"attention", "relu", "softmax_-1", "likeliest"}
+BY_DEFAULT = {("plain", "usual"), ("loops", "small")}
+"""Compiled loops run by themselves for arrays of the usual size, and if switched on for small ones."""
 
 
 def cases():
     for name in CASES:
-        for size in SIZES:
-            yield pytest.param(name, size, marks=[pytest.mark.slow] * (name in SLOW and size == "usual"))
+        for switched in ("plain", "loops"):
+            for size in SIZES:
+                marks = [] if name in QUICK else [pytest.mark.slow]
+                marks += [] if (switched, size) in BY_DEFAULT else [pytest.mark.again]
+                yield pytest.param(name, switched, size, marks=marks, id=f"{switched}-{name}-{size}")
 
 
-@pytest.mark.parametrize(("name", "size"), list(cases()))
-@pytest.mark.parametrize("switched", ["plain", "loops"])
+@pytest.mark.parametrize(("name", "switched", "size"), list(cases()))
 def test_what_is_replaced_is_called(name, switched, size, monkeypatch, request):
     if switched == "loops":
         request.getfixturevalue("loops")
@@ -162,7 +165,7 @@ def test_what_is_replaced_is_called(name, switched, size, monkeypatch, request):
     before = run()
     asked = [way for way in ways if not way.off]  # those that this case goes
     disobeyed, count = [], 0
-    for owner, attribute, function in replaced_ones(run, size == "small"):
+    for owner, attribute, function in replaced_ones(run, request.config.getoption("--all")):
         counted = []
         with monkeypatch.context() as patched:
             patched.setattr(owner, attribute, other(function, counted))

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 TAB = """
@@ -95,6 +97,7 @@ print(report(tt.tanh).verdict)
 """
 
 
+@pytest.mark.slow
 def test_all_but_threads_processes_and_extras_works_in_a_tab_of_a_browser(tmp_path):
     code = f"{TAB}\nFIRST = {str(ROOT / 'examples' / 'first_transformer.py')!r}\nsys.path.insert(0, {str(ROOT)!r})\n"
     command, one_thread = [sys.executable, "-c", code + PROGRAM], os.environ | {"OPENBLAS_NUM_THREADS": "1"}

@@ -65,7 +65,7 @@ def differentiable():
             if places is None:
                 places = [k for k, x in enumerate(sample.inputs) if hasattr(x, "dtype") and x.dtype.kind == "f"]
             if places:
-                yield pytest.param(sample, places, id=f"{name}-{i}")
+                yield pytest.param(sample, places, id=f"{name}-{i}", marks=[pytest.mark.again] * (i > 0))
 
 
 @pytest.mark.parametrize(("sample", "places"), list(differentiable()))

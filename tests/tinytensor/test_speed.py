@@ -102,6 +102,7 @@ def test_each_switch_can_be_left_out(variable, subject):
         assert state.endswith("False")
 
 
+@pytest.mark.slow
 @needs_fast
 def test_threads_that_were_chosen_stay():
     pytest.importorskip("threadpoolctl")

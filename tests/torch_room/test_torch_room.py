@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import slow_after
+
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 import ports  # noqa: E402
@@ -26,7 +28,7 @@ def says(code):
     return done.stdout.strip() if done.returncode == 0 else done.stderr
 
 
-@pytest.mark.parametrize("program", ports.programs(), ids=lambda program: program.stem)
+@pytest.mark.parametrize("program", slow_after(4, ports.programs()), ids=lambda program: program.stem)
 def test_a_program_prints_the_numbers_of_pytorch(program):
     """Those that are kept, which PyTorch 2.13 printed."""
     kept = program.with_suffix(".txt").read_text(encoding="utf-8")
@@ -79,6 +81,7 @@ def test_other_modules_of_the_process_see_what_they_saw():
     assert error == "sum: got dim=; tinytensor names it axis, as the array API does"
 
 
+@pytest.mark.slow
 def test_the_library_computes_the_same_where_the_room_is_loaded():
     code = """
         import warnings

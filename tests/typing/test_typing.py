@@ -65,6 +65,7 @@ def run(folder, *command):
     )
 
 
+@pytest.mark.slow
 def test_mypy_finds_the_mistakes(checkers, python, tmp_path):
     if "mypy" not in checkers:
         missing("mypy")

@@ -82,9 +82,10 @@ def test_what_an_answer_replaces_does_not_make_it_right(cheat, two):
             "double: wrong. It cannot be checked: does the file replace what checks it?",
         ),
         ("import os; os.kill(os.getpid(), 9)", "double: wrong. It was ended by the system: "),
-        (
+        pytest.param(
             "while True: pass",
             "double: wrong. It had not come to an end after 4 seconds in line 2: does a loop never end?",
+            marks=pytest.mark.slow,
         ),
         ("return double(x)", "double: wrong. It raised RecursionError in line 2: "),
         ("return open", "double: wrong. twice 2 numbers has type builtin_function_or_method; expected real numbers"),
@@ -111,7 +112,9 @@ def test_an_answer_may_not_take_all_memory(two):
         ("raise SystemExit(0)", "mine.py raised SystemExit in line 1: 0"),
         ("import os\nos._exit(0)", "mine.py ended the program"),
         ("import json\njson.dumps = None", "mine.py cannot be checked: does the file replace what checks it"),
-        ("\nwhile True: pass", "mine.py had not come to an end after 3 seconds in line 2"),
+        pytest.param(
+            "\nwhile True: pass", "mine.py had not come to an end after 3 seconds in line 2", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_a_file_that_does_not_load_is_unreadable(text, words, two):

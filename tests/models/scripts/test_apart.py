@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from tests.marks import slow_after
 from tinytensor.models.scripts import apart
 from tinytensor.models.scripts.apart import run_apart
 
@@ -61,7 +62,7 @@ def test_a_program_reads_nothing_and_gets_no_secrets(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="processes are looked for as POSIX has them")
-@pytest.mark.parametrize("end", ["", "time.sleep(60)"])
+@pytest.mark.parametrize("end", slow_after(1, ["", "time.sleep(60)"]))
 def test_what_a_program_started_ends_with_it(end, tmp_path):
     sleeper = (
         "import subprocess, sys, time; p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])"

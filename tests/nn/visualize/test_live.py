@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
+from tests.marks import slow_after
 from tinytensor import nn
 from tinytensor.models import LanguageModel, Seq2Seq, Transformer, decoding
 from tinytensor.models.data.languages import ToyText, TranslationTask, written
@@ -70,7 +71,7 @@ def every_model():
         yield from (pytest.param(make, options, id=f"{make.__name__}: {name}") for name, options in kinds.items())
 
 
-each_model = pytest.mark.parametrize(("make", "options"), [*every_model()])
+each_model = pytest.mark.parametrize(("make", "options"), slow_after(3, every_model()))
 
 
 def inputs_of(model, *lengths):

@@ -224,6 +224,7 @@ def trained(setting, threads=1, steps=12, batch=32, **more):
     return bits, int(faults), int(growth)
 
 
+@pytest.mark.slow
 def test_training_has_the_same_bits_with_it_and_without_and_fetches_less_memory():
     off, without, _ = trained("0")
     on, faults, _ = trained("1")
@@ -237,6 +238,7 @@ def test_the_process_that_compiles_the_loops_has_the_bits_of_those_that_find_the
     assert first == second
 
 
+@pytest.mark.slow
 def test_the_same_bits_with_threads():
     assert trained("1", 2)[0] == trained("0", 2)[0]
 

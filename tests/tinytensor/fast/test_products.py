@@ -6,6 +6,8 @@ import sys
 import numpy as np
 import pytest
 
+from tests.marks import slow_after
+
 pytest.importorskip("numba")
 from tinytensor.fast import linear, threads
 from tinytensor.fast.products import multiply_arrays
@@ -68,7 +70,9 @@ print("done")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a page is made unreadable as Linux does it")
-@pytest.mark.parametrize(("rows", "columns", "inner"), [(5, 3, 2), (13, 33, 17), (70, 301, 40), (60, 70, 257)])
+@pytest.mark.parametrize(
+    ("rows", "columns", "inner"), slow_after(2, [(5, 3, 2), (13, 33, 17), (70, 301, 40), (60, 70, 257)])
+)
 def test_they_read_nothing_behind_their_matrices(rows, columns, inner):
     command = [sys.executable, "-c", AT_THE_END, str(rows), str(columns), str(inner)]
     done = subprocess.run(command, capture_output=True, text=True)

@@ -161,6 +161,7 @@ def what_differs(*arguments):
 QUICK = (("sped up", "float64"), ("sped up without loops", "float32"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("way", "dtype"), QUICK)
 def test_no_bit_depends_on_the_number_of_threads(way, dtype):
     assert what_differs(way, dtype, "small") == {}

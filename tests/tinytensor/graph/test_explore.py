@@ -179,12 +179,13 @@ def test_a_few_turns_need_no_stage_around_them(tmp_path):
     assert [item for item in levels(data)[None] if item.startswith("step")] == [f"step {i}" for i in range(1, 6)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [recurrence, chain, wide, tangle])
 def test_no_level_holds_more_than_a_page_lays_out_at_once(make, tmp_path):
     graph = make(1250 if make is recurrence else 5000)
-    began = time.perf_counter()
+    began = time.process_time()
     data, page = content(graph, tmp_path)
-    assert time.perf_counter() - began < 15  # alone a second: no search over all edges for each vertex
+    assert time.process_time() - began < 15  # takes a second: no search over all edges for each vertex
     assert len(page) < 8_000_000
     assert max(map(len, levels(data).values())) <= 90
     drawn = graph.picture(depth=99, fold=False, large=True, fused="folded")

@@ -574,6 +574,7 @@ def test_a_failed_picture_leaves_the_old_file(no_graphviz, tmp_path):
 # ---- size
 
 
+@pytest.mark.slow
 def test_long_chains_are_written_without_recursion():
     y = leaf(1)
     with tt.record() as graph:

@@ -938,6 +938,7 @@ def test_the_direction_can_be_chosen(direction):
     assert long_chain(60).picture(direction=direction).direction == direction
 
 
+@pytest.mark.slow
 def test_more_than_2000_vertices_ask_for_a_flag():
     graph = long_chain(2000)
     with pytest.raises(ValueError, match=r"2,002 vertices.*pass large=True"):

@@ -152,7 +152,13 @@ def drawn(function, *arguments, **options):
 
 
 @pytest.mark.parametrize("name", sorted(name for name in OPS if name != "to_device"))
-@pytest.mark.parametrize("options", [{}, {"fused": "folded", "constants": True}], ids=["default", "every op"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({}, id="default"),
+        pytest.param({"fused": "folded", "constants": True}, id="every op", marks=pytest.mark.slow),
+    ],
+)
 def test_no_sample_of_an_op_is_drawn_as_code(name, options):
     for sample in SAMPLES.get(name, []):
         arrays = [tt.asarray(x) if hasattr(x, "dtype") else x for x in sample.inputs]

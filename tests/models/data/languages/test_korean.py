@@ -26,6 +26,7 @@ def closed(word):
     return "\u11a8" <= last_letter(word) <= "\u11c2"
 
 
+@pytest.mark.slow
 def test_particles_fit_the_word_before(sentences):
     after_consonant = {"-은", "-이", "-을", "-과"}
     after_vowel = {"-는", "-가", "-를", "-와"}

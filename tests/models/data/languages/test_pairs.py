@@ -197,6 +197,7 @@ def test_the_sentences_for_pictures():
 # ---- the split
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAIRS)
 def test_every_test_sentence_has_a_combination_that_training_never_shows(name):
     """By the words themselves: an adjective before its noun is a pair of neighbours."""
@@ -236,6 +237,7 @@ def test_every_verb_and_object_in_the_text_is_a_combination(french_pairs):
                 assert (forms[verb], numbers[noun]) in pair.combinations, pair
 
 
+@pytest.mark.slow
 def test_constructions_of_test_sentences_occur_in_training():
     """With content words blotted out, what stands side by side in test sentences does so in training."""
 
