@@ -34,7 +34,7 @@ AT_ONCE = 250  # images classified at a time
 def main() -> int:
     """Parse, make images, train, report."""
     arguments = parser().parse_args()
-    with command_line.told(tt.DeviceError, prefix=f"--device {arguments.device}: "):
+    with command_line.told(tt.DeviceError):
         tt.backend.for_device(arguments.device)
     arguments.out.mkdir(parents=True, exist_ok=True)
     tt.speed_up()

@@ -65,10 +65,9 @@ def parser() -> command_line.Parser:
 
 
 def check(arguments: argparse.Namespace) -> None:
-    if arguments.d_model % arguments.num_heads:
-        raise command_line.UsageError(
-            f"--num-heads {arguments.num_heads} does not divide --d-model {arguments.d_model}"
-        )
+    size, heads = arguments.d_model, arguments.num_heads
+    if size % heads:
+        raise command_line.UsageError(f"--num-heads {heads} does not divide --d-model {size}")
 
 
 def show_samples(model: Transformer, task: SequenceTask, count: int, say: Callable[[str], None]) -> None:

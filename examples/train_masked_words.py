@@ -45,10 +45,9 @@ def main() -> int:
     """Parse, build, train, report."""
     run = Run(parser(), {"tqdm": "examples"})
     arguments = run.arguments
-    if arguments.d_model % arguments.num_heads:
-        raise command_line.UsageError(
-            f"--num-heads {arguments.num_heads} does not divide --d-model {arguments.d_model}"
-        )
+    size, heads = arguments.d_model, arguments.num_heads
+    if size % heads:
+        raise command_line.UsageError(f"--num-heads {heads} does not divide --d-model {size}")
     folder = run.open_folder()
     tt.manual_seed(arguments.seed)
     task = MaskedWordTask(arguments.seed)

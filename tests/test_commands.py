@@ -116,7 +116,7 @@ NEEDED = {  # packages beside those of the extra `test`
     "sacrebleu": r"sacrebleu|(train_translation|compare_translators)\.py",
     "tqdm": r"examples/(train|compare)",
     "numba": r"busy_machine|first_(compile|step)|same_bits",
-    "tensorboardX": r"--figures csv tensorboard",
+    "tensorboardX": r"--log-to csv tensorboard",
     "torch": r"benchmarks/(attention|class|dec|fam|first_step|gen|lang|op|pa|plain|sam|small|train|names\.py --write)",
     "transformers": r"benchmarks/(families|generation|parity)",
     "gguf": r"benchmarks/families|examples/(chat|fine)",
@@ -135,7 +135,7 @@ ALSO = [  # ways to start a script that pages speak of without the command
     "python examples/train_language_model.py --device gpu --preset llama-tiny",
     "python examples/classify_images.py --device gpu",
 ]
-OTHERS = ("to", "confidence")  # options of jupytext and sacrebleu
+OTHERS = ("to", "confidence", "logdir")  # options of jupytext, sacrebleu and tensorboard
 FAST = r"python (-m tinytensor( |$|\.testing my)|examples/render)"
 
 

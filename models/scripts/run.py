@@ -44,7 +44,7 @@ from .launched import share_cores
 
 OF_RANKS = ("rank_timeout", "shard_optimizer")  # not in a checkpoint
 CHANGEABLE = (
-    "steps", "device", "require_accuracy", "time_limit", "checkpoint_every", "figures", "matmul_precision", *OF_RANKS,
+    "steps", "device", "require_accuracy", "time_limit", "checkpoint_every", "log_to", "matmul_precision", *OF_RANKS,
 )  # fmt: skip
 """Arguments that a resumed run may have otherwise."""
 
@@ -85,9 +85,9 @@ class Run:
                 self._checkpoint = folder.load()
             _adopt(self.arguments, explicit, self._checkpoint["arguments"])
         tt.set_float32_matmul_precision(self.arguments.matmul_precision)
-        with told(tt.DeviceError, prefix=f"--device {self.arguments.device}: "):
+        with told(tt.DeviceError):
             tt.backend.for_device(self.arguments.device)
-        if "tensorboard" in self.arguments.figures:
+        if "tensorboard" in self.arguments.log_to:
             packages = {**packages, "tensorboardX": "tensorboard"}
         for package, extra in packages.items():
             if importlib.util.find_spec(package) is None:
@@ -118,7 +118,7 @@ class Run:
         for rank, other in enumerate(made := self._ranks.gather_objects((checkpoints.arguments, checkpoints.data))):
             if other != made[0]:
                 raise UsageError(f"rank {rank} has other arguments or other data than rank 0")
-        trainer.callbacks = [*trainer.callbacks, *(LOGGERS[to](self.open_folder()) for to in self.arguments.figures)]
+        trainer.callbacks = [*trainer.callbacks, *(LOGGERS[to](self.open_folder()) for to in self.arguments.log_to)]
         if self._ranks.size > 1:
             distribute(trainer, self._ranks, shard_optimizer=self.arguments.shard_optimizer)
             if self._ranks.rank > 0:
@@ -234,8 +234,8 @@ def add_arguments(p: Parser, *, out: str, **defaults: Any) -> None:
         help="of products in float32; high: in TF32 on a GPU; medium: in bfloat16 where the processor can (faster)",
     )  # fmt: skip
     p.add_argument(
-        "--figures", nargs="+", choices=list(LOGGERS), default=[],
-        help="write the log's figures as figures.csv, as events/ for TensorBoard, or as both",
+        "--log-to", nargs="+", choices=list(LOGGERS), default=[],
+        help="write the metrics to figures.csv, to events/ for TensorBoard, or to both",
     )  # fmt: skip
     p.add_argument(
         "--require-accuracy", type=fraction, default=None, metavar="X",

@@ -65,7 +65,7 @@ class CSVLogger(FromTheLog):
 
 
 class TensorBoardLogger(FromTheLog):
-    """Writes events into the run's folder, in `events/`: `tensorboard --logdir FOLDER` shows them.
+    """Writes events into the run's folder, in `events/`: for `tensorboard --logdir FOLDER`.
 
     Raises ImportError if the package tensorboardX is not installed.
     """

@@ -54,7 +54,7 @@ def test_on_the_gpu(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--device", "gpu"], "--device gpu"),
+        (["--device", "gpu"], "classify_images.py: device 'gpu' needs "),
         (["--images", "0"], "--images: must be at least 1"),
         (["--learning-rate", "nan"], "--learning-rate: must be a number above 0"),
         (["--require-accuracy", "98"], "--require-accuracy: must be from 0 to 1"),

@@ -129,7 +129,7 @@ def test_what_it_writes(finished):
     assert entries[0]["arguments"] == {
         "task": "copy", "device": "cpu", "steps": 120, "batch_size": 4, "d_model": 8, "num_heads": 2, "num_layers": 1,
         "max_length": 3, "dropout": 0.0, "learning_rate": 0.002, "seed": 0, "out": "run", "checkpoint_every": 200,
-        "time_limit": None, "matmul_precision": "highest", "figures": [], "require_accuracy": None,
+        "time_limit": None, "matmul_precision": "highest", "log_to": [], "require_accuracy": None,
     }  # fmt: skip
     assert [entry["step"] for entry in entries if entry["event"] in ("step", "result")] == [*range(10, 121, 10), 120]
     assert [entry["step"] for entry in entries if entry["event"] in ("samples", "attention")] == [0, 0, 100, 100]
@@ -199,7 +199,7 @@ def test_help_says_what_every_argument_is(tmp_path):
     text = result.stdout
     options = [
         "--task", "--device", "--steps", "--batch-size", "--dropout", "--learning-rate", "--seed", "--out", "--resume",
-        "--checkpoint-every", "--time-limit", "--matmul-precision", "--figures", "--require-accuracy", "--d-model",
+        "--checkpoint-every", "--time-limit", "--matmul-precision", "--log-to", "--require-accuracy", "--d-model",
         "--num-heads", "--num-layers", "--max-length", "--rank-timeout", "--shard-optimizer",
     ]  # fmt: skip
     described = re.findall(r"^  (--[a-z-]+)(?: \S+)*?(?:  +|\n +)(\w.*)", text, flags=re.MULTILINE)
@@ -431,7 +431,7 @@ def test_a_run_on_the_gpu_goes_on_there_or_not_at_all(tmp_path):
     assert result.returncode == 0, result.stderr
     assert nn.load(tmp_path / "run" / "checkpoint.safetensors")["arguments"]["device"] == "gpu"
     before = contents(tmp_path)
-    refused(run(tmp_path, "--resume", "--out", "run", "--steps", "4"), "--device gpu")
+    refused(run(tmp_path, "--resume", "--out", "run", "--steps", "4"), "train_copy_task.py: device 'gpu' needs ")
     assert contents(tmp_path) == before
     assert run(tmp_path, "--resume", "--out", "run", "--steps", "4", "--device", "cpu").returncode == 0
 
@@ -471,7 +471,7 @@ def refused(result, told):
         ("--require-accuracy 99.9", "--require-accuracy: must be from 0 to 1"),
         ("--task shuffle", "invalid choice: 'shuffle'"),
         ("--device tpu", "invalid choice: 'tpu'"),
-        ("--device gpu", "--device gpu"),
+        ("--device gpu", "train_copy_task.py: device 'gpu' needs "),
         ("--unknown 3", "--unknown"),
         ("stray", "stray"),
         pytest.param("--d-model 1000000", "not enough memory", marks=pytest.mark.slow),
@@ -490,7 +490,7 @@ def refused(result, told):
         ("--resume --out run --num-heads 3", "has --num-heads 2, not 3"),
         ("--resume --out run --task sort", "has --task copy, not sort"),
         ("--resume --out run --steps 119", "--steps 119, but the run has done 120 already"),
-        ("--resume --out run --device gpu", "--device gpu"),
+        ("--resume --out run --device gpu", "train_copy_task.py: device 'gpu' needs "),
     ],
 )
 def test_a_mistake_is_one_line_and_changes_nothing(copied, arguments, told):

@@ -116,8 +116,8 @@ def test_without_the_package_it_says_what_to_install(tmp_path, monkeypatch):
 def test_the_option_of_the_scripts(tmp_path):
     small = "--steps 20 --batch-size 4 --d-model 8 --num-heads 2 --num-layers 1 --max-length 4"
     command = [sys.executable, "examples/train_copy_task.py", *small.split(), "--out", str(tmp_path / "run")]
-    done = subprocess.run([*command, "--figures", "csv", "tensorboard"], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run([*command, "--log-to", "csv", "tensorboard"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert list(table(tmp_path / "run")) == list(events(tmp_path / "run")["step/loss"]) == [10, 20]
-    wrong = subprocess.run([*command, "--figures", "excel"], cwd=ROOT, capture_output=True, text=True)
+    wrong = subprocess.run([*command, "--log-to", "excel"], cwd=ROOT, capture_output=True, text=True)
     assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
