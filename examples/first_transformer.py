@@ -10,10 +10,12 @@ from tinytensor import nn
 from tinytensor.models import Transformer
 from tinytensor.models.data.batch import PAD
 from tinytensor.models.data.sequences import SequenceTask
+from tinytensor.models.scripts.command_line import no_options
 from tinytensor.nn import functional as F
 from tinytensor.nn import visualize
 
 STEPS = 500
+no_options("first_transformer.py")  # a wrong argument ends it here
 
 # The data: random letters and the same letters backwards, made on the fly. Test sequences never occur in training.
 tt.manual_seed(0)

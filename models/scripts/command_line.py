@@ -69,6 +69,14 @@ class Parser(argparse.ArgumentParser):
         self.exit(EXIT_BAD_INPUT, f"{self.prog}: {message} (--help lists the arguments)\n")
 
 
+def no_options(script: str) -> None:
+    """Accept only --help in a script of this name; do nothing in a notebook, which has its own options."""
+    if _script() == script:
+        p = Parser(prog=script, description=(sys.modules["__main__"].__doc__ or "").partition("\n")[0])
+        p.epilog = None  # a plain script has Python's exit codes
+        p.parse_args()
+
+
 def up_to(most: int) -> Callable[[str], int]:
     """An argument type: an integer from 1 to `most`."""
 

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from .. import processes
 from ..test_readme import snippets
 
@@ -25,6 +27,17 @@ def test_it_is_short_and_plain():
     assert source.count("\n") <= 60
     assert not [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef | ast.ClassDef)]
     assert "argparse" not in source
+
+
+@pytest.mark.parametrize(("option", "code"), [("--help", 0), ("--steps", 2), ("100", 2)])
+def test_help_and_mistakes_end_it_at_once(option, code, tmp_path):
+    command = [sys.executable, "-W", "error", str(SCRIPT), option]
+    result = processes.run(command, cwd=tmp_path, text=True, timeout=60)
+    assert result.returncode == code
+    mistake = f"first_transformer.py: unrecognized arguments: {option} (--help lists the arguments)\n"
+    assert (result.stdout, result.stderr)[code // 2].startswith(mistake if code else "usage: first_transformer.py [-h]")
+    assert "step" not in result.stdout
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_it_learns_translates_and_draws(tmp_path):
