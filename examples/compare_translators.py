@@ -69,16 +69,16 @@ def training_arguments(name: str, folder: Path, given: Sequence[str]) -> dict[st
 
     Raises UsageError if the folder holds a run with other arguments.
     """
-    arguments = train_translation.parser().parse_args(["--model", name, *given, "--out", str(folder)])
+    p = train_translation.parser(prog="compare_translators.py")
+    arguments = p.parse_args(["--model", name, *given, "--out", str(folder)])
     train_translation.check(arguments)
     wanted = run.plain(arguments)
     there = next((entry["arguments"] for entry in entries(folder, "start")), wanted)
     for key in wanted.keys() - FREE:
         if key not in there or there[key] != wanted[key]:
             option = "--" + key.replace("_", "-")
-            raise command_line.UsageError(
-                f"{folder} holds a run with {option} {there.get(key)}, not {wanted[key]}; choose another --out"
-            )
+            run_here = f"{folder} holds a run with {option} {there.get(key)}, not {wanted[key]}"
+            raise command_line.UsageError(f"{run_here}; choose another --out")
     return wanted
 
 
@@ -213,12 +213,10 @@ def main() -> int:
     for name, folder in folders.items():
         train(name, folder, others)
     first = wanted[names[0]]
-    try:
+    with command_line.told(PretrainedError):
         quality(folders, first)
         cost(folders)
         time_against_length(folders, arguments.lengths, arguments.rounds, first["device"])
-    except PretrainedError as error:
-        raise command_line.UsageError(" ".join(str(error).split())) from None
     return command_line.EXIT_OK
 
 

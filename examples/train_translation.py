@@ -62,8 +62,8 @@ def main() -> int:
     return run.exit_code(accuracy)
 
 
-def parser() -> command_line.Parser:
-    p = command_line.Parser(prog="train_translation.py", description="Train a model to translate.")
+def parser(prog: str = "train_translation.py") -> command_line.Parser:
+    p = command_line.Parser(prog=prog, description="Train a model to translate.")
     p.add_argument("--pair", choices=PAIRS, help="the toy languages; default: en-fr")
     p.add_argument("--everyday", action="store_true", default=None, help="of the toy languages: everyday sentences as "
                    "well, such as \"hi, my name is Tom.\" and \"give me a second, please.\"")  # fmt: skip

@@ -107,4 +107,5 @@ def test_mistakes(tmp_path):
     ):
         result = run(tmp_path, *arguments)
         assert result.returncode == 2
+        assert result.stderr.startswith("compare_translators.py: ")
         assert message in result.stderr
