@@ -84,7 +84,7 @@ def judged(model: Any, asked: list[tuple[str, str]], shown: int = 4) -> tuple[in
 
 
 def parser() -> command_line.Parser:
-    p = command_line.Parser(prog="fine_tune.py", description="Teach SmolLM2 a style by LoRA.")
+    p = command_line.Parser(prog="fine_tune.py", description="Teach SmolLM2 a style by LoRA.", trains=False)
     p.add_argument("--model", type=Path, help="a folder of Hugging Face or a GGUF file; default: SmolLM2")
     p.add_argument("--steps", type=command_line.size, default=40, help="optimiser steps")
     p.add_argument("--batch-size", type=command_line.size, default=8, help="questions in a step")

@@ -21,7 +21,7 @@ from tinytensor.nn import visualize
 
 
 def parser() -> command_line.Parser:
-    p = command_line.Parser(prog="live_page.py", description="Make a page in which a model answers while one types.")
+    p = command_line.Parser(prog="live_page.py", description="Make a page with a model that answers.", trains=False)
     p.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="of a run; default: train one now")
     p.add_argument("--text", help="what is typed at first")
     p.add_argument("--out", type=Path, default=Path("runs/live.html"), help="the page")
@@ -34,11 +34,9 @@ def main() -> int:
     model, tokenizer, text = trained(arguments.steps) if arguments.folder is None else loaded(arguments.folder)
     with command_line.told(TypeError, ValueError):
         page = visualize.live(model, tokenizer, text=arguments.text or text, title="A model at work")
-    try:
+    with command_line.told(OSError, ValueError, prefix=f"cannot write {arguments.out}: "):
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
         page.save(arguments.out)
-    except (OSError, ValueError) as error:
-        raise command_line.UsageError(f"cannot write {arguments.out}: {error}") from None
     print(f"wrote {arguments.out}: open it in a browser, and type")
     return command_line.EXIT_OK
 

@@ -22,7 +22,7 @@ from tinytensor.models.scripts.attention_graphs import GRAPHS
 
 
 def parser() -> command_line.Parser:
-    p = command_line.Parser(prog="render_attention_graph.py", description="Draw the computation of attention.")
+    p = command_line.Parser(prog="render_attention_graph.py", description="Draw the graph of attention.", trains=False)
     p.add_argument("graph", choices=GRAPHS, help="what to draw")
     p.add_argument("--out", type=Path, required=True, metavar="FILE", help="where to; the ending chooses the format")
     p.add_argument("--explore", action="store_true", help="with FILE.html: a page to look around in, not the film")

@@ -38,11 +38,9 @@ def parser() -> command_line.Parser:
 
 def read(path: Path | None) -> list[str]:
     """The sentences of a file or of standard input, without empty lines."""
-    try:
+    with command_line.told(OSError, UnicodeDecodeError, prefix=f"cannot read {path or 'standard input'}: "):
         lines: Iterable[str] = (sys.stdin or []) if path is None else path.read_text(encoding="utf-8").splitlines()
         found = [line.strip() for line in lines if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise command_line.UsageError(f"cannot read {path or 'standard input'}: {error}") from None
     if not found:
         raise command_line.UsageError(f"{path or 'standard input'} has no sentences")
     return found

@@ -113,9 +113,13 @@ def check_attention(model: Any, arguments: argparse.Namespace) -> None:
 def load(arguments: argparse.Namespace) -> Translator:
     folder = arguments.folder
     try:
+        missing = not folder.exists()
         unfinished = not (folder / CONFIG).is_file() and (folder / CHECKPOINT).is_file()
     except OSError as error:
         raise command_line.UsageError(f"cannot read {folder}: {error.strerror or error}") from None
+    if missing:
+        hint = f"train a model first: python examples/train_translation.py --out {folder}"
+        raise command_line.UsageError(f"no run in {folder}; {hint}")
     if unfinished:
         with command_line.told(RunFolderError):
             state = read_checkpoint(folder)
@@ -126,9 +130,8 @@ def load(arguments: argparse.Namespace) -> Translator:
             f"python examples/train_translation.py --resume --out {folder}"
         )
     try:
-        translator = Translator.from_pretrained(folder, arguments.device)
-    except (PretrainedError, tt.DeviceError) as error:
-        raise command_line.UsageError(" ".join(str(error).split())) from None
+        with command_line.told(PretrainedError, tt.DeviceError):
+            translator = Translator.from_pretrained(folder, arguments.device)
     except ModuleNotFoundError as error:
         raise command_line.UsageError(f"{error.name} is not installed; run: pip install -e '.[text]'") from None
     if arguments.attention is not None:
@@ -178,10 +181,8 @@ def pipe(translator: Translator, arguments: argparse.Namespace) -> int:
                 why = f"not UTF-8 (byte {error.start + 1} of it)" if isinstance(error, UnicodeDecodeError) else error
                 print(f"translate.py: line {number + i + 1}: {why}", file=sys.stderr)
                 code = command_line.EXIT_BAD_INPUT
-        try:
+        with command_line.told(ValueError):
             found = translate(translator, lines, arguments)
-        except ValueError as error:
-            raise command_line.UsageError(str(error)) from None
         for text, translations in zip(lines, found):
             number += 1
             show(translations, number, arguments)

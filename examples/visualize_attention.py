@@ -22,7 +22,7 @@ from tinytensor.nn import visualize
 
 
 def parser() -> command_line.Parser:
-    p = command_line.Parser(prog="visualize_attention.py", description="Draw what a trained model attends to.")
+    p = command_line.Parser(prog="visualize_attention.py", description="Draw a model's attention.", trains=False)
     p.add_argument("--run", type=Path, default=Path("runs/copy-task"), help="the folder of a run of train_copy_task.py")
     p.add_argument("--sequence", help="letters to look at; default: an unseen test sequence")
     p.add_argument("--out", type=Path, help="folder for the pictures; default: attention in the folder of the run")
@@ -35,9 +35,8 @@ def parser() -> command_line.Parser:
 def main() -> int:
     arguments = parser().parse_args()
     if not arguments.run.is_dir():
-        raise command_line.UsageError(
-            f"there is no run in {arguments.run}; train one: python examples/train_copy_task.py"
-        )
+        hint = "train a model first: python examples/train_copy_task.py"
+        raise command_line.UsageError(f"no run in {arguments.run}; {hint}")
     model, task = copy_task.load(arguments.run)
     sequence = letters(arguments.sequence, task) if arguments.sequence else max(task.test_sequences(20), key=len)
     answer = copy_task.generate(model, task, [sequence])[0]
@@ -56,7 +55,7 @@ def main() -> int:
     layer = len(layers) - 1 if arguments.layer is None else arguments.layer
     named: dict[str, Any] = {"source": source, "target": target}
     losses = entries(arguments.run, "step")
-    try:
+    with command_line.told(ValueError, IndexError):
         pictures: dict[str, Any] = {
             "lines.svg": visualize.attention_lines(attention.cross, **named, layer=layer),
             "grid.svg": visualize.attention_grid(attention.cross, **named),
@@ -75,8 +74,6 @@ def main() -> int:
                 [entry["loss"] for entry in losses], steps=[entry["step"] for entry in losses], log=True
             ),
         }
-    except (ValueError, IndexError) as error:
-        raise command_line.UsageError(str(error)) from None
     out = arguments.out or arguments.run / "attention"
     try:
         out.mkdir(parents=True, exist_ok=True)

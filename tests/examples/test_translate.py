@@ -278,7 +278,8 @@ def test_a_line_that_is_not_utf8_costs_no_other(folder, tmp_path):
 def test_folders_without_a_trained_model(tmp_path):
     code, _, errors = run(tmp_path, "nowhere")
     assert code == 2
-    assert "nowhere/config.json: No such file or directory" in errors
+    train = "python examples/train_translation.py --out nowhere"
+    assert errors == f"translate.py: no run in nowhere; train a model first: {train}\n"
     code, _, errors = run(tmp_path, "n" * 300)
     assert (code, len(errors.splitlines())) == (2, 1)
     (tmp_path / "checkpoint.safetensors").write_bytes(b"")

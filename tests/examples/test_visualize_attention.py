@@ -61,7 +61,7 @@ def test_a_sequence_of_ones_own(trained):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--run", "missing"], "no run in missing; train one"),
+        (["--run", "missing"], "no run in missing; train a model first: python examples/train_copy_task.py"),
         (["--run", "copy", "--layer", "9"], "layer 9"),
         (["--run", "copy", "--head", "9"], "head 9"),
         (["--run", "copy", "--token", "99"], "token 99"),
