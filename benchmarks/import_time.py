@@ -63,14 +63,14 @@ def main() -> None:
                 took, used[side] = imported(folder, byte_code)
                 seconds[side].append(took)
     heading = "   ours takes, of it" if arguments.against else ""
-    print(f"{'import':14} {'side':6} {'ms':>6} {'min':>6}{heading}")
+    print(f"{'import':14} {'side':6} {'median ms':>9} {'min ms':>7}{heading}")
     results: dict[str, Any] = {"blas": used}
     for module, *times in zip(MODULES, *([list(column) for column in zip(*seconds[side][1:])] for side in folders)):
         results[module] = {}
         for side, its in zip(folders, times):
             milliseconds, of_it = 1e3 * statistics.median(its), ratio(times[0], its)
             compared = f"   {of_it}" if arguments.against else ""
-            print(f"{module:14} {side:6} {milliseconds:6.1f} {1e3 * min(its):6.1f}{compared}", flush=True)
+            print(f"{module:14} {side:6} {milliseconds:9.1f} {1e3 * min(its):7.1f}{compared}", flush=True)
             results[module][side] = {"ms": milliseconds, "min_ms": 1e3 * min(its), "ours_takes": of_it._asdict()}
     print_blas(used)
     write_json(arguments.json, results)
