@@ -70,7 +70,8 @@ def describe(machine: Machine, report: Report) -> str:
         report: what `tt.speed_up` returned in this process, after `examine`.
     """
     kernels = f" with {machine.kernels} kernels" if machine.kernels else ""
-    threads = f", {machine.blas_threads} threads" if machine.blas_threads else ""
+    plural = "s" * (machine.blas_threads != 1)
+    threads = f", {machine.blas_threads} thread{plural}" if machine.blas_threads else ""
     busy = f" (other programs use {machine.busy:.1f} now)" if machine.busy and machine.busy >= BUSY else ""
     flags = " and ".join(machine.flags) or "flags unknown"
     rows = {
@@ -83,7 +84,10 @@ def describe(machine: Machine, report: Report) -> str:
     lines = [f"{name + ':':<11}{text}" for name, text in rows.items()]
     if report.missing:
         return "\n".join([*lines, "", f"tt.speed_up() has nothing to switch on. {report.missing}"])
-    lines += ["", "A script that calls tt.speed_up() has here:"]
+    lines += [
+        "",
+        'After tt.speed_up() a script here has the following; without the call, only what is "on by default":',
+    ]
     lines += [str(outcome._replace(advice="")) for outcome in report.outcomes]
     steps = advice(report)
     return "\n".join(

@@ -37,9 +37,11 @@ def test_what_it_prints():
     assert f"NumPy {np.__version__}," in rows(found)["versions"]
     assert f"Python {platform.python_version()}," in rows(found)["versions"]
     title, switched = switched.split("\n", 1)
-    assert title == "A script that calls tt.speed_up() has here:"
+    assert title.startswith("After tt.speed_up() a script here has the following; ")
     assert list(rows(switched)) == ["pool", "threads", "memory", "loops"]
-    assert rows(switched)["threads"].strip().startswith("3 of tinytensor's own for all large work")
+    assert rows(switched)["threads"].strip().startswith("3 of tinytensor for all large work")
+    assert "4 threads," in doctor.describe(MACHINE, FAST)
+    assert "1 thread," in doctor.describe(replace(MACHINE, blas_threads=1), FAST)
 
 
 def test_without_the_engine_room():

@@ -2,8 +2,10 @@
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -83,7 +85,7 @@ def test_our_own_threads_take_the_cores():
     assert state.split()[:3] == ["1", str(count), "1"]
     assert again == "True"
     assert list(rows(report)) == ["pool", "threads", "memory", "loops"]
-    assert rows(report)["threads"].strip() == f"{count} of tinytensor's own for all large work; BLAS computes on one"
+    assert rows(report)["threads"].strip() == f"{count} of tinytensor for all large work, 1 of BLAS"
 
 
 @needs_fast
@@ -160,8 +162,38 @@ def test_no_number_of_threads(count):
         tt.set_num_threads(count)
 
 
-def test_nothing_is_switched_on_by_import():
-    state = output(
-        "import tinytensor as tt\nfrom tinytensor.fast import numpy\nprint(numpy.loops, tt.get_num_threads())"
-    )
-    assert state == ["None 1"]
+BY_DEFAULT = """
+import numpy as np
+try:
+    from threadpoolctl import threadpool_info
+except ImportError:
+    threadpool_info = list
+def settings():
+    return {(info["filepath"], info["num_threads"]) for info in threadpool_info()}
+before = settings()
+import tinytensor as tt
+from tinytensor.fast import numpy, pool
+result = tt.ones(1 << 20) + 1
+pooled = len(pool._loans) > 0
+large, small = (numpy.kernel("relu", np.ones(size, np.float32)) for size in (numpy.LARGE, numpy.LARGE - 1))
+print(numpy.loops, tt.get_num_threads(), before <= settings())
+print(*["pool"] * pooled, *["loops"] * (large is not None), *["small"] * (small is not None))
+print(tt.speed_up())
+"""
+
+
+@needs_fast
+def test_an_import_switches_on_what_the_report_calls_default():
+    """And changes no setting of the process."""
+    from tinytensor.fast.numpy import LARGE
+
+    state, used, *report = output(BY_DEFAULT)
+    assert state == "None 1 True"
+    default = {subject: text for subject, text in rows(report).items() if "on by default" in text}
+    assert used.split() == list(default)
+    if "loops" in default:
+        assert f"on by default for arrays of {LARGE:,} elements and more" in default["loops"]
+    page = (Path(__file__).parents[2] / "docs" / "performance.md").read_text(encoding="utf-8")
+    (section,) = re.findall(r"^## On by default\n(.*?)^## ", page, flags=re.M | re.S)
+    assert set(re.findall(r"^- \*\*(\w+)\*\*", section, flags=re.M)) == {"pool", "loops"}
+    assert f"{LARGE:,} elements" in section

@@ -28,15 +28,13 @@ def _edited() -> tuple[Outcome, ...]:
 
 
 def pooled() -> Outcome:
-    """On without a switch: large results are written into memory of our own."""
+    """The pool, which is on by default: large results are written into memory of the library."""
     if _is_off("TINYTENSOR_POOL"):
         return _off("pool", "TINYTENSOR_POOL", "fetching memory anew costs much of a training step")
     if not pool.MOST:
         return Outcome("pool", False, "the system does not tell how much memory there is")
     return Outcome(
-        "pool",
-        True,
-        f"memory of large results serves the next ones, uncalled, too; at most {pool.MOST >> 20:,} MiB idle",
+        "pool", True, f"on by default: large results reuse memory of the library, at most {pool.MOST >> 20:,} MiB"
     )
 
 
@@ -69,9 +67,9 @@ def compile_loops() -> Outcome:
     from . import numpy as room
 
     room.loops = room.load("loops")
-    return Outcome(
-        "loops", True, "Numba compiles stacks, linear maps, norms, losses and more; of large arrays uncalled, too"
-    )
+    large = f"on by default for arrays of {room.LARGE:,} elements and more"
+    text = f"Numba compiles stacks, linear maps, norms, losses and more; {large}"
+    return Outcome("loops", True, text)
 
 
 def round_products(precision: str) -> str:

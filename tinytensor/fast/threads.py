@@ -87,7 +87,7 @@ def take_cores() -> Outcome:
             library.set_num_threads(1)
         _blas_is_single = True
         _threads = _chosen or cores.count()
-    return Outcome("threads", True, f"{_threads} of tinytensor's own for all large work; BLAS computes on one")
+    return Outcome("threads", True, f"{_threads} of tinytensor for all large work, 1 of BLAS")
 
 
 def _libraries(**selection: str) -> list[Any] | None:

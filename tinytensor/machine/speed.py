@@ -1,4 +1,4 @@
-"""Speed: one call, `speed_up`, switches it on, and reports what it did and why not the rest.
+"""Speed: one call, `speed_up`, switches on all that is not on by default, and reports the result.
 
     print(tt.speed_up())
 
@@ -65,9 +65,9 @@ def speed_up() -> Report:
     - `keep_memory`: freed memory is kept for the next arrays.
     - `compile_loops`: stacks of layers, linear maps, norms, losses, Adam and more in compiled loops. It needs Numba.
 
-    Even without it, the memory of large results serves the next ones, and compiled loops take large arrays if Numba is
-    installed, and stacks of layers and linear maps on every core: neither changes anything in the process
-    (`TINYTENSOR_POOL=0` and `TINYTENSOR_COMPILE_LOOPS=0` in the environment switch them off).
+    Two things are on by default, since they change no setting of the process: large results reuse memory of the library
+    (`TINYTENSOR_POOL=0` in the environment switches that off), and if Numba is installed, compiled loops compute arrays
+    of 16,384 elements and more, stacks of layers and linear maps on every core (`TINYTENSOR_COMPILE_LOOPS=0`).
 
     Results differ by rounding, and with the same seed dropout drops other elements in stacks that compiled loops
     compute. Call it once, as early as you like; a second call changes nothing. The library never calls it by itself.
