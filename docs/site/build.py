@@ -1,7 +1,8 @@
 """Build the documentation site, offline: pip install -e '.[docs]' && python docs/site/build.py.
 
 Lessons and the gallery are executed, and their results kept in docs/build/results under the content of the lesson and
-the code of the library, so that the next build runs only what changed. The site is in docs/build/html.
+the code of the library, so that the next build runs only what changed. The site is in docs/build/html. It has a page
+that runs a lesson in the browser if TINYTENSOR_PYODIDE in the environment is the address of Pyodide.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from sphinx.cmd.build import build_main
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-import playground  # noqa: E402  (they stand beside this file)
+import playground  # noqa: E402  (next to this file)
 import stage  # noqa: E402
 
 
@@ -34,7 +35,8 @@ def main() -> int:
     options = ["-b", "html", "-W", "--keep-going", "-q", "-j", "auto", "-c", str(HERE), "-d", str(out / "doctrees")]
     status = build_main([*options, str(out / "source"), str(out / "html")])
     if status == 0:
-        playground.write(out / "html" / "_static")
+        if playground.address():
+            playground.write(out / "html" / "_static")
         print(f"the site is in {out / 'html' / 'index.html'}")
     return status
 

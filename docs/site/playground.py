@@ -1,7 +1,7 @@
-"""What the page with an editor needs beside it: its settings, and the library in one archive.
+"""The files that the page with an editor loads: its settings, and the library in one archive.
 
-TINYTENSOR_PYODIDE in the environment is the address of Pyodide, the folder in which `pyodide.mjs` and its packages are.
-Without it the page says so when it is asked to run something.
+TINYTENSOR_PYODIDE in the environment is the address of Pyodide, the folder with `pyodide.mjs` and its packages.
+If it is not set, the site has neither the page nor a link to it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,16 @@ PLACES = {"tinytensor": ROOT / "tinytensor", "tinytensor/nn": ROOT / "nn", "tiny
 ALWAYS = (2026, 1, 1, 0, 0, 0)  # the time of each file, so that the same library is the same archive
 
 
+def address() -> str:
+    """The address of Pyodide, which ends in a slash; "" if it is not set."""
+    given = os.environ.get("TINYTENSOR_PYODIDE", "")
+    return f"{given.rstrip('/')}/" if given else ""
+
+
 def write(static: Path) -> None:
     """Write `playground-settings.js` and `tinytensor.zip` into the folder of static files."""
-    address = os.environ.get("TINYTENSOR_PYODIDE", "")
     settings = {
-        "pyodide": f"{address.rstrip('/')}/" if address else "",
+        "pyodide": address(),
         "archive": "_static/tinytensor.zip",
         "code": LESSON.read_text(encoding="utf-8"),
     }

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import api
 import notebooks
+import playground
 from links import ROOT, SITE, Links
 from source_pages import source_pages
 
@@ -42,7 +43,8 @@ NAVIGATION = {
     "Pictures and figures": ("gallery", "pictures", "translation", "language-models", "performance", "figures"),
     "The project": ("README <readme>", "contributing", "changelog", "source/index"),
 }
-"""What stands at the side of every page; pages that are not named here stand under "Look up"."""
+"""The menu at the side of every page; pages without an entry here are under "Look up"."""
+START, IN_THE_BROWSER = "| run something | [Start](/start.md)", "[with nothing installed](/playground.md)"
 
 
 def stage(folder: Path, results: Path, only: list[str] | None) -> None:
@@ -53,23 +55,15 @@ def stage(folder: Path, results: Path, only: list[str] | None) -> None:
         results: of scripts that have run.
         only: names of the scripts to run; None runs them all.
     """
-    pages: dict[str, bytes] = {}
     links = Links()
-    for path in sorted((ROOT / "docs").glob("*.md")) + sorted((ROOT / "docs" / "lessons").glob("*.md")):
-        pages[links.page_of(path)] = links.rewritten(path).encode()
-    for name in ABOVE:
-        pages[links.page_of(ROOT / name)] = links.rewritten(ROOT / name).encode()
+    pages = written(links)
     for path in sorted((ROOT / "docs").rglob("*.svg")):
         if "build" not in path.relative_to(ROOT / "docs").parts:
             pages[path.relative_to(ROOT / "docs").as_posix()] = path.read_bytes()
     lessons = sorted((ROOT / "examples" / "lessons").glob("[0-9]*.py"))
     index = pages.get("lessons/index.md", _list_of(lessons, links).encode())
     pages["lessons/index.md"] = index + LESSONS.encode()
-    named = {name for part in NAVIGATION.values() for name in part}
-    others = tuple(sorted(page.removesuffix(".md") for page in pages if "/" not in page and page.endswith(".md")))
-    others = tuple(name for name in others if name not in named | {"index", "readme", "gallery"})
-    parts = {**NAVIGATION, "Look up": NAVIGATION["Look up"] + others}
-    pages["index.md"] += "".join(_toctree(*part) for part in parts.items()).encode()
+    pages["index.md"] += navigation(pages).encode()
     scripts = [*lessons, *sorted((ROOT / "docs").glob("*.py"))]
     with ThreadPoolExecutor(AT_A_TIME) as threads:
         runs = (only is None or path.stem in only for path in scripts)
@@ -80,6 +74,30 @@ def stage(folder: Path, results: Path, only: list[str] | None) -> None:
     pages.update({name: text.encode() for name, text in api.pages().items()})
     pages.update({name: text.encode() for name, text in source_pages(links).items()})
     _write(folder, pages)
+
+
+def written(links: Links) -> dict[str, bytes]:
+    """The Markdown pages of the repository; the page with an editor only if `TINYTENSOR_PYODIDE` is set."""
+    folder = ROOT / "docs"
+    paths = [*sorted(folder.glob("*.md")), *sorted((folder / "lessons").glob("*.md")), *(ROOT / name for name in ABOVE)]
+    pages = {links.page_of(path): links.rewritten(path) for path in paths}
+    if playground.address():
+        assert pages["index.md"].count(START) == 1
+        pages["index.md"] = pages["index.md"].replace(START, f"{START}; in the browser, {IN_THE_BROWSER}")
+    else:
+        del pages["playground.md"]
+    return {name: text.encode() for name, text in pages.items()}
+
+
+def navigation(pages: dict[str, bytes]) -> str:
+    """The menu at the side of every page, as hidden tables of contents."""
+    parts = {**NAVIGATION}
+    if "playground.md" not in pages:
+        parts["Learn"] = tuple(name for name in parts["Learn"] if name != "playground")
+    named = {name for part in NAVIGATION.values() for name in part} | {"index", "readme", "gallery"}
+    others = sorted(page.removesuffix(".md") for page in pages if "/" not in page and page.endswith(".md"))
+    parts["Look up"] += tuple(name for name in others if name not in named)
+    return "".join(_toctree(*part) for part in parts.items())
 
 
 def _toctree(caption: str, names: tuple[str, ...]) -> str:

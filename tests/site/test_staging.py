@@ -18,7 +18,7 @@ def module(monkeypatch):
     """A module of those that build the site."""
     monkeypatch.syspath_prepend(str(ROOT / "docs" / "site"))
     yield importlib.import_module
-    for name in ("links", "notebooks", "results"):
+    for name in ("links", "notebooks", "results", "stage", "playground", "api", "source_pages"):
         sys.modules.pop(name, None)
 
 
@@ -44,6 +44,20 @@ def module(monkeypatch):
 )
 def test_links_lead_to_pages(module, written, page):
     assert module("links").Links().in_text(written, ROOT / "docs" / "reading.md") == page
+
+
+@pytest.mark.parametrize("address", ["", "https://example.org/pyodide"])
+def test_the_page_with_an_editor_is_there_if_pyodide_has_an_address(module, address, monkeypatch):
+    pytest.importorskip("nbclient")
+    monkeypatch.setenv("TINYTENSOR_PYODIDE", address)
+    stage = module("stage")
+    pages = stage.written(module("links").Links())
+    menu = stage.navigation(pages)
+    named = [name for name, text in pages.items() if b"playground" in text]
+    assert ("playground.md" in pages, "\nplayground\n" in menu) == (bool(address), bool(address))
+    assert named == (["index.md", "playground.md"] if address else [])
+    assert module("playground").address() == ("https://example.org/pyodide/" if address else "")
+    assert menu.index("\nstart\n") < menu.index("\npromises\n") < menu.index("\ngood-to-know\n")
 
 
 def test_a_link_to_nothing_is_an_error(module):

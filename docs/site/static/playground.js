@@ -1,4 +1,4 @@
-// An editor with a lesson, and Python in WebAssembly to run it: loaded when it is first asked for.
+// An editor with a lesson, and Python in WebAssembly to run it, which is loaded at the first run.
 
 {
   const settings = window.PLAYGROUND;
@@ -16,9 +16,6 @@
 
   /** Python with NumPy and the library, once for all runs. */
   async function load() {
-    if (!settings.pyodide) {
-      throw new Error("this site was built without an address for Pyodide: TINYTENSOR_PYODIDE names its folder");
-    }
     state.textContent = "Loading Python …";
     const { loadPyodide } = await import(new URL("pyodide.mjs", settings.pyodide).href);
     const python = await loadPyodide({ indexURL: settings.pyodide });
