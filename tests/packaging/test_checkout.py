@@ -1,11 +1,19 @@
-"""A checkout is one package, without its links, too; whoever imports a folder by itself is told what to write."""
+"""A checkout is one package, also without its links; importing a folder by itself is an error with the right import."""
 
 import subprocess
 import sys
 
 import pytest
 
+from ..commands import listed
 from .conftest import ROOT, run
+
+TOP_LEVEL = {
+    ".ci", ".github", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md",
+    "LICENSE", "MANIFEST.in", "README.md", "benchmarks", "docs", "examples", "models", "nn", "pyproject.toml",
+    "setup.py", "tests", "tinytensor",
+}  # fmt: skip
+IN_A_DISTRIBUTION = {"PKG-INFO", "setup.cfg"}  # which setuptools adds
 
 TRAINING = """
 import tinytensor as tt
@@ -30,6 +38,15 @@ for _ in range(3):
     losses.append(loss.item())
 assert losses[-1] < losses[0], losses
 """
+
+
+def test_the_top_level_has_no_leftovers():
+    try:
+        names = run("git", "ls-files", cwd=ROOT).splitlines()
+        allowed = TOP_LEVEL
+    except (OSError, AssertionError):  # no git, or a source distribution
+        names, allowed = listed(), TOP_LEVEL | IN_A_DISTRIBUTION
+    assert {name.partition("/")[0] for name in names} - allowed == set()
 
 
 def as_they_are(link):
