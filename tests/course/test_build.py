@@ -121,7 +121,7 @@ def test_every_step_has_mistakes():
     ("old", "new", "words"),
     [
         pytest.param(
-            *ENDLESS["step03_walk"], "it took longer than 3 s: does a loop of yours end?", marks=pytest.mark.slow
+            *ENDLESS["step03_walk"], "it took longer than 3 s: is there an endless loop?", marks=pytest.mark.slow
         ),
         ('"""3. Walk', 'raise SystemExit(0)\n"""3. Walk', "it ended early"),
         ("import numpy as np\n", "import os\n\nos._exit(0)\n", "it ended early"),
@@ -176,6 +176,18 @@ def test_check_goes_on_to_the_first_mistake(tmp_path, capsys):
     (tmp_path / "mine" / "step02_node.py").unlink()
     with pytest.raises(UsageError, match="has no step02_node.py"):
         build.check(tmp_path / "mine")
+
+
+def test_a_step_after_holes_names_the_steps_to_fill_first(tmp_path, capsys):
+    build.build(tmp_path / "holes")
+    expected = {2: "step 1", 3: "steps 1 and 2", 7: "steps 1, 2, 3 and 4", 10: None}
+    for number, steps in expected.items():
+        capsys.readouterr()
+        assert build.check(tmp_path / "holes", number) == 1
+        printed = capsys.readouterr().out
+        assert ("the hole is still there" in printed) == (steps is None)
+        assert steps is None or f"WRONG fill {steps} first\n" in printed
+        assert "ellipsis" not in printed
 
 
 def test_the_command_line_tells_mistakes_in_one_line(tmp_path):

@@ -38,9 +38,7 @@ def parser() -> argparse.ArgumentParser:
     says = "say how far the twelve files are right; exit code 1 where one is not"
     one = commands.add_parser("check", help=says, description=says)
     one.add_argument("folder", type=Path, help="the folder that `build` has written")
-    one.add_argument(
-        "step", nargs="?", type=command_line.up_to(LAST), help="only this step; default: up to the first mistake"
-    )
+    one.add_argument("step", nargs="?", type=command_line.up_to(LAST), help="default: all, up to the first mistake")
     one.add_argument("--hint", action="store_true", help="a hint behind each mistake")
     one.set_defaults(do=lambda o: build.check(o.folder, o.step, o.hint))
 
@@ -61,9 +59,7 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--exercises", type=Path, metavar="FILE", help="default: exercises/<name of the folder>.py")
     one.add_argument("--json", type=Path, metavar="FILE", help="write all results")
     one.add_argument("--html", type=Path, metavar="FOLDER", help="write a page of feedback for each student")
-    one.add_argument(
-        "--gradescope", type=Path, metavar="FOLDER", help="write results.json, for one student or for each"
-    )
+    one.add_argument("--gradescope", type=Path, metavar="FOLDER", help="write results.json, for one student or each")
     one.add_argument("--seconds", type=command_line.positive_float, default=20.0, help="the time of each process")
     one.add_argument("--megabytes", type=command_line.positive_int, default=2048, help="the memory of each process")
     one.add_argument("--seed", type=command_line.non_negative_int, help="of the numbers to try; default: a secret one")
@@ -73,9 +69,8 @@ def parser() -> argparse.ArgumentParser:
 
 def _grade(o: argparse.Namespace) -> int:
     limits = grading.Limits(o.seconds, o.megabytes, secrets.randbits(32) if o.seed is None else o.seed)
-    return grading.grade(
-        o.folder, o.exercises, limits, {name: getattr(o, name) for name in ("json", "html", "gradescope")}
-    )
+    outputs = {name: getattr(o, name) for name in ("json", "html", "gradescope")}
+    return grading.grade(o.folder, o.exercises, limits, outputs)
 
 
 if __name__ == "__main__":

@@ -35,9 +35,8 @@ def check(folder: Path, number: int | None = None, hint: bool = False) -> int:
     """Print the verdicts on all steps up to the first with a mistake, or on one; exit code 1 if anything is wrong."""
     for step in STEPS if number is None else STEPS[number - 1 : number]:
         if not (folder / f"{step}.py").is_file():
-            raise command_line.UsageError(
-                f"{folder} has no {step}.py; python -m tinytensor.course build {folder} writes what it lacks"
-            )
+            command = f"python -m tinytensor.course build {folder}"
+            raise command_line.UsageError(f"{folder} has no {step}.py; {command} writes what it lacks")
         found = verdicts(folder, step, hint=hint)
         print(f"{step}.py")
         for right, words in found:
@@ -67,8 +66,7 @@ def verdicts(folder: Path, step: str, seconds: float = SECONDS, hint: bool = Fal
         )
         if leaves.exists() and outcome.ended == apart.FINISHED:
             return [(right, words) for right, words in json.loads(leaves.read_text(encoding="utf-8"))]
-    last = outcome.errors.strip().rpartition("\n")[2]
-    told = (
-        f"it took longer than {seconds:g} s: does a loop of yours end?" if outcome.ended == apart.OUT_OF_TIME else last
-    )
+    told = outcome.errors.strip().rpartition("\n")[2]
+    if outcome.ended == apart.OUT_OF_TIME:
+        told = f"it took longer than {seconds:g} s: is there an endless loop?"
     return [(False, f"{step}.py: {told or f'it ended early, with exit code {outcome.code}'}")]

@@ -6,6 +6,7 @@ import importlib
 import inspect
 import json
 import os
+import re
 import runpy
 import sys
 import traceback
@@ -17,6 +18,7 @@ from tinytensor.machine.files import atomic_write
 from tinytensor.models.scripts.exercises import Wrong
 
 CHECKS = Path(__file__).parent / "framework" / "checks"
+HOLE = re.compile(r"(?:return|:|=) \.\.\.")
 
 
 def verdicts(folder: Path, step: str, hints: bool = False) -> list[tuple[bool, str]]:
@@ -29,6 +31,10 @@ def verdicts(folder: Path, step: str, hints: bool = False) -> list[tuple[bool, s
         answers = vars(importlib.import_module(step))
     except Exception as error:
         return [(False, f"{step}.py: {_said(error, folder)}")]
+    imported = [name for name in sorted(sys.modules) if re.match(r"step\d\d_", name) and name != step]
+    if missing := [str(int(n[4:6])) for n in imported if HOLE.search((folder / f"{n}.py").read_text("utf-8"))]:
+        steps = " and ".join(filter(None, (", ".join(missing[:-1]), missing[-1])))
+        return [(False, f"fill step{'s' * (len(missing) > 1)} {steps} first")]
     found = []
     for name, check in runpy.run_path(str(CHECKS / f"{step}.py")).items():
         if name.startswith("check_"):
