@@ -102,6 +102,7 @@ def learn(d_k, steps, rate, scale):
 losses, models = {}, {}
 for d_k, steps, rate in ((192, 300, 1e-3), (16, 600, 5e-3)):
     for name, scale in {"q·k / √dₖ": None, "q·k": 1.0}.items():
+        print(f"training {len(models) + 1}/4: {steps} steps with dₖ = {d_k}, {name}", flush=True)
         losses[f"dₖ = {d_k}, {name}"], exact, models[d_k, name] = learn(d_k, steps, rate, scale)
         lesson.number(f"words copied, d_k = {d_k}, {name}", exact, ".1%")
 lesson.show("losses", visualize.curves(losses, title="Learning to copy", x_label="step", y_label="loss"))

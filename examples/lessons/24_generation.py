@@ -61,6 +61,8 @@ for step in range(400):
     loss.backward()
     optimiser.step()
     schedule.step()
+    if step % 100 == 99:
+        print(f"step {step + 1} of 400: loss {loss.item():.3f}", flush=True)
 model.eval()
 
 

@@ -246,10 +246,7 @@ def add_arguments(p: Parser, *, out: str, **defaults: Any) -> None:
         "--rank-timeout", type=positive_float, default=distributed.TIMEOUT, metavar="SECONDS",
         help="end all where one of them does not answer for so long",
     )  # fmt: skip
-    group.add_argument(
-        "--shard-optimizer", action="store_true",
-        help="each keeps a part of the optimiser's state (ZeRO, stage 1)",
-    )  # fmt: skip
+    group.add_argument("--shard-optimizer", action="store_true", help="shard the optimiser's state (ZeRO, stage 1)")
 
 
 def plain(arguments: argparse.Namespace) -> dict[str, Any]:
