@@ -40,7 +40,7 @@ for step in range(1, STEPS + 1):
     if step == 1 or step % 50 == 0:
         print(f"step {step}: loss {loss.item():.3f}", flush=True)
 
-# Does it know the rule, or only its examples? Greedy decoding takes the likeliest letter, one after the other.
+# Does it know the rule, or only its examples? Greedy decoding takes the most likely letter, one after the other.
 unseen = task.test_sequences(300)
 answers = [task.to_text(ids) for ids in model.generate(task.make_batch(unseen).source).numpy()]
 expected = [task.to_text(task.answer(sequence)) for sequence in unseen]
