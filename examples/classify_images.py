@@ -113,7 +113,7 @@ def report(model: ImageClassifier, arguments: argparse.Namespace) -> float:
             picture.save(arguments.out / name)
             print(f"wrote {arguments.out / name}")
         except DrawingError as error:  # the run is complete without it
-            print(f"{arguments.out / name} is left out: {error}")
+            print(f"skipped {arguments.out / name}: {error}")
     return accuracy
 
 

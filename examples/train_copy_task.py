@@ -100,7 +100,7 @@ def draw_pictures(model: Transformer, task: SequenceTask, folder: RunFolder) -> 
     try:
         attention_graphs.head(model.d_model).save(head)
     except DrawingError as error:  # the run is complete without it
-        print(f"{head} is left out: {error}")
+        print(f"skipped {head}: {error}")
         return paths
     return [*paths, head]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from .engine_room import room
-from .processes import no_graphviz_here, skip_for_graphviz
+from .processes import no_graphviz_here, no_pdf_here, skip_for_graphviz
 
 STANDIN = Path(__file__).parent / "standin"
 
@@ -156,17 +156,34 @@ def loops():
 
 @pytest.fixture
 def graphviz_here():
-    """For a test that starts a program which draws; those that draw themselves need no word, see below."""
+    """Skip a test without Graphviz if a process that it starts draws. Tests that draw in this process: see below."""
     if no_graphviz_here():
         skip_for_graphviz()
 
 
+@pytest.fixture
+def pdf_here():
+    """Skip a test without an engine that writes PDF."""
+    if no_pdf_here():
+        skip_for_graphviz()
+
+
+@pytest.fixture
+def no_graphviz(monkeypatch):
+    """Hide all engines that lay out pictures."""
+    from tinytensor.graph import svg
+
+    monkeypatch.setattr(svg, "find_program", lambda name: None)
+    monkeypatch.setitem(sys.modules, "pygraphviz", None)
+
+
 @pytest.fixture(autouse=True)
-def skip_what_graphviz_would_lay_out(request, monkeypatch):
-    """Without Graphviz a test is skipped as soon as it draws, unless it is about that."""
-    if no_graphviz_here() and not {"no_graphviz", "no_dot"} & set(request.fixturenames):
-        graphviz = pytest.importorskip("graphviz")
-        monkeypatch.setattr(graphviz, "pipe", skip_for_graphviz)
+def skip_layouts_without_graphviz(request, monkeypatch):
+    """Without Graphviz, skip a test as soon as it draws, except tests of the error."""
+    if no_graphviz_here() and "no_graphviz" not in request.fixturenames:
+        from tinytensor.graph import svg
+
+        monkeypatch.setattr(svg, "find_program", skip_for_graphviz)
 
 
 @pytest.fixture(autouse=True)

@@ -13,11 +13,13 @@ import importlib
 import json
 import os
 import pkgutil
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +30,7 @@ EXTRAS = (
     "graphviz", "pygraphviz", "safetensors.numpy", "sacrebleu", "scipy.special",
     "sentencepiece", "threadpoolctl", "tqdm",
 )  # fmt: skip
+PROGRAMS = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
 FAST = ("tinytensor.fast.loops", "tinytensor.fast.sublayers")
 SERVER = """
 from tests.processes import leave, serve
@@ -68,24 +71,29 @@ def run(command, *, input=None, text=False, timeout=120, **options):
         out.seek(0)
         err.seek(0)
         told = [file.read() for file in (out, err)]
-    if b"pictures need Graphviz" in b"".join(told) and no_graphviz_here():
+    if re.search(rb"drawing( a PDF)? needs `pip", b"".join(told)) and (no_graphviz_here() or no_pdf_here()):
         skip_for_graphviz()
     return subprocess.CompletedProcess(command, code, *([each.decode() for each in told] if text else told))
 
 
 @functools.cache
 def no_graphviz_here():
+    return no_pdf_here() and shutil.which("graphviz-pure", path=PROGRAMS) is None
+
+
+@functools.cache
+def no_pdf_here():
     try:
         import pygraphviz  # noqa: F401
     except ImportError:
-        return shutil.which("dot") is None
+        return shutil.which("dot", path=PROGRAMS) is None
     return False
 
 
 def skip_for_graphviz(*_, **__):
-    import pytest  # here, since scripts begin in a process that has imported this file
+    import pytest  # here, since scripts start in a process that imported this file
 
-    pytest.skip("Graphviz is not installed: pip install -e '.[viz]'")
+    pytest.skip("Graphviz is not installed: pip install -e '.[viz,pdf]'")
 
 
 def start(command, *, cwd, env=None, prelude="", **options):

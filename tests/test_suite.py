@@ -52,7 +52,8 @@ def test_two_processes_find_the_same_tests(tmp_path):
 
 @pytest.mark.slow
 def test_without_graphviz_nothing_fails(tmp_path):
-    (tmp_path / "pygraphviz.py").write_text("raise ModuleNotFoundError('hidden by a test')")
+    hidden = "import sys, sysconfig; sys.modules['pygraphviz'] = None; sysconfig.get_path = lambda *_, **__: ''"
+    (tmp_path / "sitecustomize.py").write_text(hidden)
     told = pytest_elsewhere(
         "--device", "cpu", "-rs", *DRAWN, cwd=ROOT, PATH=str(tmp_path), PYTHONPATH=str(tmp_path), COLUMNS="200"
     )

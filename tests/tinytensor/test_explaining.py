@@ -155,14 +155,7 @@ def test_in_a_long_computation_the_end_is_drawn(tmp_path):
     assert path.read_text().count('class="node op"') < 300
 
 
-def test_without_graphviz_the_tree_is_in_the_note(tmp_path, monkeypatch):
-    import graphviz
-
-    def missing(*_, **__):
-        raise graphviz.ExecutableNotFound(["dot"])
-
-    monkeypatch.setattr(graphviz, "pipe", missing)
-    monkeypatch.setitem(sys.modules, "pygraphviz", None)
+def test_without_graphviz_the_tree_is_in_the_note(tmp_path, no_graphviz):
     with pytest.raises(ValueError, match="add") as caught, tt.explain_errors(tmp_path / "error.svg"):
         tt.ones(2) + tt.ones(3)
     assert "pip install" in caught.value.__notes__[0]

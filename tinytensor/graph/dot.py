@@ -13,7 +13,8 @@ from .marks import attributes
 from .picture import Box, Edge, Picture, Vertex, VertexKind
 from .short_text import cut, printable
 
-FONT = "Helvetica,Arial,sans-serif"
+FONT = "Helvetica"  # all of a list of fonts is a single unknown name to graphviz-pure, which then measures Times
+FONTS = "Helvetica,Arial,sans-serif"
 INK, GREY, PALE, RED = "#1a1a1a", "#5a5a5a", "#f6f6f6", "#d00000"
 
 # Each kind has a shape of its own besides its colour, so that print and every eye show it; the colours are from the
@@ -40,7 +41,7 @@ EDGES = {
 
 
 class DrawingError(RuntimeError):
-    """A picture could not be laid out: Graphviz or the package `graphviz` is missing, or Graphviz failed."""
+    """Raised if a picture cannot be laid out: Graphviz or the package `graphviz` is missing, or Graphviz fails."""
 
 
 def to_dot(picture: Picture) -> str:
@@ -51,7 +52,7 @@ def to_dot(picture: Picture) -> str:
     try:
         import graphviz
     except ModuleNotFoundError:
-        raise DrawingError(f"draw: the package graphviz is not installed: {how_to_install('viz')}") from None
+        raise DrawingError(f"drawing needs `{how_to_install('viz')}` (the package graphviz is missing)") from None
 
     tall = picture.upright
     dot = graphviz.Digraph(
@@ -120,8 +121,8 @@ def _text(lines: list[Line]) -> str:
     rows = []
     for line in lines:
         strong = f'<FONT COLOR="{RED}"><B>{{}}</B></FONT>' if line.size == SMALL else "<B>{}</B>"  # misfit axes
-        parts = "".join(strong.format(_escape(text)) if bold else _escape(text) for text, bold in line.parts)
-        rows.append(parts if line.size == 13 else f'<FONT POINT-SIZE="{line.size:g}">{parts}</FONT>')
+        parts = "".join(strong.format(_escape(text)) if bold and text else _escape(text) for text, bold in line.parts)
+        rows.append(f'<FONT POINT-SIZE="{line.size:g}">{parts}</FONT>' if parts and line.size != 13 else parts)
     return "<BR/>".join(rows)
 
 

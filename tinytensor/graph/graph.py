@@ -247,7 +247,7 @@ class Graph(Pictured):
         .svg, .png, .pdf, .tex (TikZ): the picture, laid out by Graphviz; .dot or .gv: the text that Graphviz reads;
         .mmd: Mermaid; .txt: the tree for a terminal; .json: the data; .html: the film of the backward pass (`player`).
 
-        Without Graphviz, it writes the text for it beside the path, as .dot, and DrawingError says what to install.
+        Without Graphviz, writes the .dot file next to the path and raises DrawingError with the install command.
         Raises ValueError for other endings.
         """
         target = Path(path)
@@ -266,7 +266,7 @@ class Graph(Pictured):
         except DrawingError as error:
             text = target.with_suffix(".dot")
             atomic_write(text, to_dot(picture).encode())
-            raise DrawingError(f"{error}; the graph is in {text}") from None
+            raise DrawingError(f"{error} (the graph is in {text.name})") from None
         atomic_write(target, content)
 
     def player(self, path: str | os.PathLike[str], **options: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .dot import EDGES, FONT, GREY, PALE, STYLES
+from .dot import EDGES, FONTS, GREY, PALE, STYLES
 from .label import text_width
 from .picture import Picture, VertexKind
 from .short_text import escape
@@ -55,7 +55,7 @@ def legend(picture: Picture, width: float) -> tuple[str, float]:
             x, y = 8.0, y + HEIGHT
         parts.extend(_sample(kind, x, y + HEIGHT / 2))
         parts.append(
-            f'<text x="{x + SAMPLE + 6:.1f}" y="{y + HEIGHT / 2 + 3.5:.1f}" font-family="{FONT}" '
+            f'<text x="{x + SAMPLE + 6:.1f}" y="{y + HEIGHT / 2 + 3.5:.1f}" font-family="{FONTS}" '
             f'font-size="{SIZE:g}" fill="{GREY}">{escape(text)}</text>'
         )
         x += length + GAP

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import html
-import os
+import importlib.util
 import re
+import shutil
+import subprocess
 import sys
-import tempfile
-import threading
-from collections.abc import Callable, Iterator
+import sysconfig
+from collections.abc import Callable
 
 from ..machine.extras import how_to_install
-from .dot import DARK, PALE, RED, STYLES, DrawingError, ends, to_dot
+from .dot import DARK, FONT, FONTS, PALE, RED, STYLES, DrawingError, ends, to_dot
 from .heat import RAMP
 from .label import TEXT, lines_of, room, text_width
 from .legend import legend
@@ -44,62 +44,48 @@ def lay_out_with(function: Callable[[str, str], str | bytes] | None) -> None:
 
 
 def render(dot: str, kind: str) -> bytes:
-    """Lay out and draw: by pygraphviz, whose wheel has Graphviz, so that all see the same picture; else by `dot`.
+    """Lay out and draw with the first engine installed: graphviz-pure (not for PDF), pygraphviz, `dot`.
 
-    Raises DrawingError if Graphviz is missing or `dot` fails.
+    Raises DrawingError if no engine is installed, or if the engine fails.
     """
     if _own_layout is not None:
         picture = _own_layout(dot, kind)
         return picture.encode() if isinstance(picture, str) else bytes(picture)
+    if sys.platform == "emscripten":
+        raise DrawingError(
+            "draw: a page of a browser starts no programs, so Graphviz cannot lay out here; save as .dot, .mmd or "
+            ".txt, or name what lays out instead: tinytensor.graph.lay_out_with"
+        )
+    command = _engine(kind)
+    no_window = getattr(subprocess, "CREATE_NO_WINDOW", 0)  # on Windows each picture would flash a console
     try:
-        import pygraphviz
-    except ImportError:
-        return _by_program(dot, kind)
-    with without_noise():
-        return pygraphviz.AGraph(string=dot).draw(format=kind, prog="dot")
+        done = subprocess.run(command, input=dot.encode(), capture_output=True, check=True, creationflags=no_window)
+    except (OSError, subprocess.CalledProcessError) as error:
+        message = getattr(error, "stderr", b"").decode(errors="replace").strip()
+        raise DrawingError(f"draw: {command[0]} failed: {message or error}") from error
+    return done.stdout
 
 
-def _by_program(dot: str, kind: str) -> bytes:
-    import graphviz
-
-    try:
-        return graphviz.pipe("dot", kind, dot.encode(), quiet=True)
-    except graphviz.ExecutableNotFound:
-        raise DrawingError(f"draw: pictures need Graphviz: {how_to_install('viz')}") from None
-    except graphviz.CalledProcessError as error:
-        raise DrawingError(f"draw: Graphviz failed: {error}") from error
-    except OSError as error:
-        if sys.platform == "emscripten":
-            raise DrawingError(
-                "draw: a page of a browser starts no programs, so Graphviz cannot lay out here; save as .dot, .mmd or "
-                ".txt, or name what lays out instead: tinytensor.graph.lay_out_with"
-            ) from error
-        raise
+BY_PYGRAPHVIZ = """import sys, pygraphviz
+graph = pygraphviz.AGraph(string=sys.stdin.buffer.read().decode())
+sys.stdout.buffer.write(graph.draw(format=sys.argv[1], prog="dot"))"""
 
 
-NOISE = ("Fontconfig warning", "too small for", "in label of")
-"""Graphviz's messages about a machine's fonts; sizes come from `label`, not from fonts."""
+def _engine(kind: str) -> list[str]:
+    """Return the command of the first engine installed; `-q1` silences warnings, for `label` measures text."""
+    if kind != "pdf" and (program := find_program("graphviz-pure")):
+        return [program, "-q1", f"-T{kind}"]
+    if importlib.util.find_spec("pygraphviz"):
+        return [sys.executable, "-P", "-c", BY_PYGRAPHVIZ, kind]
+    if program := find_program("dot"):
+        return [program, "-q1", f"-T{kind}"]
+    what, extra = ("drawing a PDF", "pdf") if kind == "pdf" else ("drawing", "viz")
+    raise DrawingError(f"{what} needs `{how_to_install(extra)}`")
 
-_stderr = threading.Lock()
 
-
-@contextlib.contextmanager
-def without_noise() -> Iterator[None]:
-    """Catch the Graphviz library's writes to the process's stderr, and print the lines that are not noise."""
-    with _stderr, tempfile.TemporaryFile() as caught:
-        sys.stderr.flush()
-        kept = os.dup(2)
-        os.dup2(caught.fileno(), 2)
-        try:
-            yield
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)
-            caught.seek(0)
-            lines = caught.read().decode(errors="replace").splitlines()
-            for line in lines:
-                if line.strip() and not any(noise in line for noise in NOISE):
-                    print(line, file=sys.stderr)
+def find_program(name: str) -> str | None:
+    """Return the path of a program in this environment's folder of scripts, otherwise on the PATH; None if absent."""
+    return shutil.which(name, path=sysconfig.get_path("scripts")) or shutil.which(name)
 
 
 def _finish(picture: Picture, svg: str) -> str:
@@ -118,7 +104,7 @@ def _finish(picture: Picture, svg: str) -> str:
     if picture.scale is not None:
         scale = picture.scale
         titles["scale"] = f"colours: {scale.name} from {scale.text(scale.low)} to {scale.text(scale.high)}"
-    svg = _stacked(svg, picture)
+    svg = _stacked(svg.replace(f'"{FONT},sans-Serif"', f'"{FONTS}"'), picture)
     svg = re.sub(
         r"<title>([^<]*)</title>",
         lambda match: f"<title>{escape(titles.get(match[1].replace('&#45;', '-').replace('&gt;', '>'), ''))}</title>",

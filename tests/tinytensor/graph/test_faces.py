@@ -19,7 +19,7 @@ import pytest
 import tinytensor as tt
 import tinytensor.nn.functional as F
 from tinytensor import nn
-from tinytensor.graph import DrawingError
+from tinytensor.graph import DrawingError, svg
 from tinytensor.graph.dot import PALE, STYLES
 from tinytensor.graph.label import text_width
 
@@ -27,7 +27,7 @@ from .heads import attention_head
 
 SVG = "{http://www.w3.org/2000/svg}"
 HERE = Path(__file__).parent
-graphviz = pytest.importorskip("graphviz")
+pytest.importorskip("graphviz")
 HOSTILE = [
     "<script>alert(1)</script>",
     "a \"b\" 'c' & <d>",
@@ -42,15 +42,10 @@ HOSTILE = [
 
 @pytest.fixture
 def no_dot(monkeypatch, tmp_path):
-    """No `dot` program on the PATH: pygraphviz lays out."""
-    pytest.importorskip("pygraphviz")
+    """Hide the program `dot`: graphviz-pure or pygraphviz lays out."""
     monkeypatch.setenv("PATH", str(tmp_path))
-
-
-@pytest.fixture
-def no_graphviz(monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setitem(sys.modules, "pygraphviz", None)
+    if svg.find_program("graphviz-pure") is None:
+        pytest.importorskip("pygraphviz")
 
 
 def leaf(*shape, seed=0):
@@ -198,8 +193,6 @@ def test_every_kind_has_a_shape_and_style_of_its_own():
 
 
 def test_svg_without_the_dot_program(no_dot, tmp_path):
-    with pytest.raises(graphviz.ExecutableNotFound):
-        graphviz.version()
     head().save(tmp_path / "head.svg")
     root = ElementTree.parse(tmp_path / "head.svg").getroot()
     assert root.tag == f"{SVG}svg"
@@ -299,45 +292,69 @@ def test_names_of_modules_are_escaped(no_dot, hostile):
         ElementTree.fromstring(graph.to_svg(depth=depth))
 
 
-@pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("pdf", b"%PDF")])
-def test_other_formats(no_dot, tmp_path, suffix, start):
-    head().save(tmp_path / f"head.{suffix}")
-    assert (tmp_path / f"head.{suffix}").read_bytes().startswith(start)
+def test_png(no_dot, tmp_path):
+    head().save(tmp_path / "head.png")
+    assert (tmp_path / "head.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_graphviz_that_fails_is_an_error(monkeypatch):
+@pytest.fixture
+def commands(monkeypatch):
+    """Find all programs, and run none: the commands."""
+    asked = []
+
+    def run(command, input, **_):
+        asked.append((*command, input.decode()))
+        return subprocess.CompletedProcess(command, 0, b"<?xml?><svg><g><title>o1</title></g></svg>")
+
+    monkeypatch.setattr(svg.subprocess, "run", run)
+    monkeypatch.setattr(svg, "find_program", lambda name: f"/bin/{name}")
+    return asked
+
+
+@pytest.mark.parametrize("kind", ["svg", "png", "json"])
+def test_graphviz_pure_is_the_first_engine(commands, kind):
+    dot = head().to_dot()
+    svg.render(dot, kind)
+    assert commands == [("/bin/graphviz-pure", "-q1", f"-T{kind}", dot)]
+
+
+def test_pygraphviz_is_the_second_engine_and_writes_pdf(monkeypatch):
+    pytest.importorskip("pygraphviz")
+    assert svg.render(head().to_dot(), "pdf").startswith(b"%PDF")
+    monkeypatch.setattr(svg, "find_program", lambda name: "/bin/dot" if name == "dot" else None)
+    assert "weights" in head().to_svg()
+
+
+def test_dot_is_the_third_engine(commands, monkeypatch):
     monkeypatch.setitem(sys.modules, "pygraphviz", None)
+    graph = head()
+    svg.render(graph.to_dot(), "pdf")
+    monkeypatch.setattr(svg, "find_program", lambda name: "/bin/dot" if name == "dot" else None)
+    assert graph.to_svg().startswith('<svg role="img"')
+    assert commands == [("/bin/dot", "-q1", f"-T{kind}", graph.to_dot()) for kind in ("pdf", "svg")]
 
-    def fail(*arguments, **options):
-        raise graphviz.CalledProcessError(1, ["dot"])
 
-    monkeypatch.setattr(graphviz, "pipe", fail)
-    with pytest.raises(DrawingError, match="Graphviz failed"):
+@pytest.mark.parametrize(("program", "message"), [(sys.executable, "Unknown option: -1"), ("/absent", "No such file")])
+def test_a_failing_engine_is_an_error(monkeypatch, program, message):
+    monkeypatch.setattr(svg, "find_program", lambda name: program)
+    with pytest.raises(DrawingError, match=f"draw: {re.escape(program)} failed: .*{message}"):
         head().to_svg()
 
 
-def test_the_graphviz_of_the_wheel_goes_first(monkeypatch):
-    pytest.importorskip("pygraphviz")
-
-    def pipe(*_, **__):
-        raise AssertionError("the program was asked")
-
-    monkeypatch.setattr(graphviz, "pipe", pipe)
-    assert head().to_svg().startswith('<svg role="img"')
+@pytest.mark.skipif(not svg.find_program("graphviz-pure"), reason="graphviz-pure is not installed")
+def test_an_error_inside_a_label_is_an_error():
+    with pytest.raises(DrawingError, match="syntax error"):
+        svg.render("graph { a [label=<<B></B>>] }", "svg")
 
 
-def test_the_dot_program_stands_in_for_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pygraphviz", None)
-    asked = []
-
-    def pipe(engine, kind, source, quiet):
-        asked.append((engine, kind, source.decode()))
-        return b"<?xml?><svg><g><title>o1</title></g></svg>"
-
-    monkeypatch.setattr(graphviz, "pipe", pipe)
-    graph = head()
-    assert graph.to_svg().startswith('<svg role="img"')
-    assert asked == [("dot", "svg", graph.to_dot())]
+@pytest.mark.parametrize("title", ["", " ", "\x00", "\u200b", "\u0301", "·", "<B></B>", "\\N"])
+def test_titles_without_letters(title):
+    x = tt.tensor([1.0], requires_grad=True)
+    with tt.record() as graph, tt.named_scope(title):
+        y = tt.exp(x)
+    graph.title = title
+    ElementTree.fromstring(graph.to_svg())
+    ElementTree.fromstring(tt.draw(y, names={title: y}, title=title).to_svg())
 
 
 # ---- notebooks
@@ -528,7 +545,7 @@ def test_unknown_endings_are_errors(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_text_of_a_pdf_can_be_searched(tmp_path, graphviz_here):
+def test_text_of_a_pdf_can_be_searched(tmp_path, pdf_here):
     """It is text, with a table from its glyphs to letters, and no outlines."""
     head().save(tmp_path / "head.pdf")
     parts = re.findall(rb"stream\r?\n(.*?)\r?\nendstream", (tmp_path / "head.pdf").read_bytes(), re.DOTALL)
@@ -555,10 +572,18 @@ def test_unknown_options_write_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("suffix", ["svg", "png", "pdf", "tex"])
-def test_without_graphviz_the_dot_file_is_written_and_the_error_says_what_to_install(no_graphviz, tmp_path, suffix):
+@pytest.mark.parametrize(
+    ("suffix", "message"),
+    [
+        *((suffix, r"drawing needs `pip install -e '\.\[viz\]'`") for suffix in ("svg", "png", "tex")),
+        ("pdf", r"drawing a PDF needs `pip install -e '\.\[pdf\]'`"),
+    ],
+)
+def test_without_graphviz_the_dot_file_is_written_and_the_error_says_what_to_install(
+    no_graphviz, tmp_path, suffix, message
+):
     graph = head()
-    with pytest.raises(DrawingError, match=r"pip install -e '\.\[viz\]'; the graph is in .*head\.dot$"):
+    with pytest.raises(DrawingError, match=rf"^{message} \(the graph is in head\.dot\)$"):
         graph.save(tmp_path / f"head.{suffix}")
     assert [path.name for path in tmp_path.iterdir()] == ["head.dot"]
     assert (tmp_path / "head.dot").read_text(encoding="utf-8") == graph.to_dot()
