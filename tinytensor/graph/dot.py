@@ -8,7 +8,7 @@ from typing import Any
 
 from ..machine.extras import how_to_install
 from .heat import RAMP
-from .label import CELL, SMALL, Line, lines_of, room
+from .label import CELL, SMALL, Line, lines_of, room, text_width
 from .marks import attributes
 from .picture import Box, Edge, Picture, Vertex, VertexKind
 from .short_text import cut, printable
@@ -136,12 +136,14 @@ def _write(dot: Any, inside: dict[str | None, list[Vertex | Box]], place: str | 
                 title = item.name if item.kind in ("formula", "stage") else f"{item.name} · {item.kind}"
                 if item.kind == item.name.removeprefix("∇ "):
                     title = item.name
-                line = [(cut(printable(title), 60) or "module", False)]
+                parts = [(cut(printable(title), 60) or "module", False)]
                 if item.label:
-                    line.append((f"  {printable(item.label)}", True))
+                    parts.append((f"  {printable(item.label)}", True))
                 if item.kind == "formula":
-                    line.append(("  formula", False))
-                box.attr(label=_table([Line(tuple(line), 12)], 8, "LEFT"), labeljust="l", fontcolor=GREY)
+                    parts.append(("  formula", False))
+                line = Line(tuple(parts), 12)
+                slack = max(8, 0.08 * line.width)  # points, for fonts wider than Helvetica, such as DejaVu Sans
+                box.attr(label=_table([line], slack, "LEFT"), labeljust="l", fontcolor=GREY)
                 style = "rounded,filled,dashed" if item.kind == "formula" else "rounded,filled"
                 box.attr(style=style, fillcolor=PALE, color=GREY)
                 if item.mark:
@@ -201,9 +203,11 @@ def _legend(picture: Picture) -> str:
     cells = "".join(f'<TD BGCOLOR="{colour}" WIDTH="28" HEIGHT="12"></TD>' for colour in RAMP)
     how = " (logarithmic)" if scale.logarithmic else ""
     ends = [scale.text(x) for x in (scale.low, scale.middle, scale.high)]
-    name = _escape(cut(scale.name + how, 60))
+    name = cut(scale.name + how, 60)
+    width = round(text_width(name, 13))
     return (
-        f'<<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="0"><TR><TD COLSPAN="8">{name}</TD></TR>'
+        '<<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="0">'
+        f'<TR><TD COLSPAN="8" WIDTH="{width}" ALIGN="LEFT">{_escape(name)}</TD></TR>'
         f'<TR>{cells}</TR><TR><TD COLSPAN="2" ALIGN="LEFT">{_escape(ends[0])}</TD><TD COLSPAN="4">'
         f'{_escape(ends[1])}</TD><TD COLSPAN="2" ALIGN="RIGHT">{_escape(ends[2])}</TD></TR></TABLE>>'
     )

@@ -156,11 +156,10 @@ def _names_in_front(svg: str) -> str:
         texts = [(_attributes(attributes), text) for attributes, text in ONE_TEXT.findall(match[2])]
         if texts:
             x, y = (float(texts[0][0][side]) for side in "xy")
-            last, text = texts[-1]
-            width = float(last["x"]) - x + text_width(html.unescape(text), float(last["font-size"]))
+            width = sum(text_width(html.unescape(text), float(known["font-size"])) for known, text in texts)
             fill = _attributes(match[2].partition("<path")[2].partition("/>")[0])["fill"]
             patch = f'<rect x="{x - 2:g}" y="{y - 11:g}" width="{width + 4:g}" height="15" rx="3" fill="{fill}"/>'
-            names.append(f'<g class="cluster name">{patch}{"".join(TEXTS.findall(match[2]))}</g>\n')
+            names.append(f'<g class="cluster name">{patch}{_texts(match[2], x, None, "start")}</g>\n')
         return f"{match[1]}{TEXTS.sub('', match[2])}{match[3]}"
 
     svg = CLUSTER.sub(without_name, svg)
@@ -207,8 +206,8 @@ def _centering(x: float, y: float, vertex: Vertex, picture: Picture) -> Callable
     return lambda texts: _texts(texts[0], x, baselines)
 
 
-def _texts(texts: str, x: float, baselines: list[float] | None) -> str:
-    """Texts at the same height as one text, around x."""
+def _texts(texts: str, x: float, baselines: list[float] | None, anchor: str = "middle") -> str:
+    """Join the texts of each height into one, around x, or from x on with the anchor "start"."""
     lines: dict[str, list[tuple[str, str]]] = {}
     for attributes, text in ONE_TEXT.findall(texts):
         lines.setdefault(_attributes(attributes)["y"], []).append((attributes, text))
@@ -219,10 +218,11 @@ def _texts(texts: str, x: float, baselines: list[float] | None) -> str:
         known = _attributes(parts[0][0])
         about = "".join(f' {name}="{known[name]}"' for name in ("font-family", "font-size", "fill") if name in known)
         spans = [_span(_attributes(a), t, known.get("fill")) if "bold" in a else t for a, t in parts]
-        place = f'xml:space="preserve" text-anchor="middle" x="{x:.2f}" y="{y}"'
+        place = f'xml:space="preserve" text-anchor="{anchor}" x="{x:.2f}" y="{y}"'
         size = float(known["font-size"])
         width = sum(text_width(html.unescape(text), size) for _, text in parts)
-        if width > SLACK and (size == TEXT or any("bold" in attributes for attributes, _ in parts)):
+        wide = anchor == "middle" and width > SLACK
+        if wide and (size == TEXT or any("bold" in attributes for attributes, _ in parts)):
             place += f' textLength="{width:.1f}" lengthAdjust="spacingAndGlyphs"'
         written.append(f"<text {place}{about}>{''.join(spans)}</text>\n")
     return "".join(written)

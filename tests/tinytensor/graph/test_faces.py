@@ -251,6 +251,20 @@ def test_names_of_boxes_stand_above_the_edges_that_cross_them(no_dot):
     assert all(whole.findall(f"{SVG}g")[i].find(f"{SVG}rect").get("fill") == PALE for i in names)
 
 
+def test_the_name_of_a_box_is_one_text():
+    """In a font wider than Helvetica, a separate "× 4" would overlap the name in front of it."""
+    names = [g for g in ElementTree.fromstring(loop().to_svg()).iter(f"{SVG}g") if g.get("class") == "cluster name"]
+    texts = [["".join(text.itertext()) for text in name.iter(f"{SVG}text")] for name in names]
+    assert ["step 1 … step 4 \xa0× 4"] in texts
+    assert all(len(each) == 1 for each in texts)
+
+
+def test_the_legend_of_colours_has_room_for_wide_fonts():
+    dot = loop().to_dot(heat="grad")
+    width = text_width("norm of the gradient (logarithmic)", 13)
+    assert f'COLSPAN="8" WIDTH="{width:.0f}" ALIGN="LEFT">norm of the gradient (logarithmic)<' in dot
+
+
 def test_the_outer_line_of_a_result_stays_a_line_in_the_dark(no_dot):
     rules = re.findall(r"\.node\.output[^{]*\{[^}]*\}", head().to_svg().replace("\n", " "))
     filling = [rule for rule in rules if "fill:" in rule.partition("{")[2]]
