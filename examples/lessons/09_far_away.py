@@ -94,6 +94,7 @@ class Recall(nn.Module):
 
 
 def recalled(name, distance, steps=200):
+    print(f"training: {name}, distance {distance}", flush=True)
     tt.manual_seed(0)
     model = Recall(name)
     optimizer = nn.optim.Adam(model.parameters(), lr=1e-2)

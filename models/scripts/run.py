@@ -233,10 +233,8 @@ def add_arguments(p: Parser, *, out: str, **defaults: Any) -> None:
         "--matmul-precision", choices=("highest", "high", "medium"), default="highest",
         help="of products in float32; high: in TF32 on a GPU; medium: in bfloat16 where the processor can (faster)",
     )  # fmt: skip
-    p.add_argument(
-        "--log-to", nargs="+", choices=list(LOGGERS), default=[],
-        help="write the metrics to figures.csv, to events/ for TensorBoard, or to both",
-    )  # fmt: skip
+    p.add_argument("--log-to", nargs="+", choices=list(LOGGERS), default=[], help="write the metrics to figures.csv, "
+                   "to events/ for TensorBoard, or to both")  # fmt: skip
     p.add_argument(
         "--require-accuracy", type=fraction, default=None, metavar="X",
         help="exit with 4 if the accuracy in the end is below X",
