@@ -8,7 +8,10 @@ tests marked `again`: further sizes and seeds. With a GPU, `pytest --device gpu`
 
 import functools
 import gc
+import os
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -16,7 +19,8 @@ import pytest
 from .engine_room import room
 from .processes import no_graphviz_here, no_pdf_here, skip_for_graphviz
 
-STANDIN = Path(__file__).parent / "standin"
+ROOT = Path(__file__).parents[1]
+STANDIN = ROOT / "tests" / "standin"
 
 
 def pytest_addoption(parser):
@@ -95,10 +99,29 @@ class NotePassed:
             print(report.nodeid, file=self.file)
 
 
+def pytest_sessionstart(session):
+    """Compile loops for all workers of pytest-xdist while they collect, if they are not on disk."""
+    if getattr(session.config.option, "numprocesses", None) and room("fast.numpy"):
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        commands = [[sys.executable, "-m", "tests.compile_loops", dtype] for dtype in ("float32", "float64")]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        compiling = [subprocess.Popen(command, cwd=ROOT, env=environment, **quiet) for command in commands]
+        os.environ[COMPILING] = " ".join(str(process.pid) for process in compiling)
+        session.config.stash[PROCESSES] = compiling
+
+
+PROCESSES = pytest.StashKey[list]()
+COMPILING = "TESTS_COMPILING"
+"""The variable from which workers read the ids of the processes that compile."""
+
+
 def pytest_collection_finish():
     """The collected tests stay, so no garbage collection need look at their million objects: that takes 0.4 s."""
     gc.collect()
     gc.freeze()
+    for process in os.environ.pop(COMPILING, "").split():
+        while Path("/proc", process, "exe").exists():
+            time.sleep(0.1)
 
 
 def pytest_sessionfinish():
@@ -117,7 +140,7 @@ def pytest_generate_tests(metafunc):
         return
     name, cases = marker.args
     pairs = [
-        pytest.param(device, *case.values, id=f"{device}-{case.id}")
+        pytest.param(device, *case.values, id=f"{device}-{case.id}", marks=case.marks)
         for case in cases
         for device in (devices if case.id.endswith("-0") else few)
     ]

@@ -417,6 +417,9 @@ def copy(to: Path) -> Path:
             continue
         (to / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, to / name, follow_symlinks=False)
+    for loops in ROOT.glob("tinytensor/fast/__pycache__/*.nbc"):  # compiled loops, named by a hash of their folder
+        (to / "tinytensor" / "fast" / "__pycache__").mkdir(exist_ok=True)
+        shutil.copy2(loops, to / loops.relative_to(ROOT))
     return to
 
 

@@ -296,18 +296,23 @@ register(
     Sample(in_blocks(F.scaled_dot_product_attention), [*_qkv(2, 3), draw((3, 3, 4))], _attended),
     Sample(in_blocks(F.scaled_dot_product_attention), _qkv(target=_long, source=_wide), _attended),
     Sample(
-        in_blocks(F.scaled_dot_product_attention), [*_qkv(2, target=_long, source=_wide), _seen[:, None]], _attended
+        in_blocks(F.scaled_dot_product_attention),
+        [*_qkv(2, target=_long, source=_wide), _seen[:, None]],
+        _attended,
+        slow=True,
     ),
     Sample(
         in_blocks(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)),
         _qkv(target=_long, source=_wide),
         lambda q, k, v: _attended(q, k, v, np.tril(np.ones((_long, _wide), dtype=bool))),
+        slow=True,
     ),
     *(
         Sample(
             seeded(in_blocks(lambda *a: F.scaled_dot_product_attention(*a, dropout_p=0.4))),
             [*_qkv(2, target=_long, source=_wide), *mask],
             None,
+            slow=True,
         )
         for mask in ([], [draw((1, _wide))])
     ),

@@ -22,6 +22,7 @@ class Sample:
         differentiable: places of the inputs that have gradients; None: all floating arrays.
         second_order: whether second derivatives exist.
         repeats: whether the function is smooth as well where all rows of its inputs are equal.
+        slow: whether a check of it takes seconds.
     """
 
     function: Callable[..., Any]
@@ -31,6 +32,7 @@ class Sample:
     differentiable: Sequence[int] | None = None
     second_order: bool = True
     repeats: bool = True
+    slow: bool = False
 
 
 SAMPLES: dict[str, list[Sample]] = {}

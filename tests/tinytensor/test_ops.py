@@ -34,7 +34,11 @@ def has_empty_sample(name):
 
 
 def cases(names):
-    return [pytest.param(s, id=f"{n}-{i}") for n in sorted(names) for i, s in enumerate(SAMPLES.get(n, []))]
+    return [
+        pytest.param(sample, id=f"{name}-{i}", marks=[pytest.mark.slow] * sample.slow)
+        for name in sorted(names)
+        for i, sample in enumerate(SAMPLES.get(name, []))
+    ]
 
 
 def place(value, device):

@@ -11,6 +11,7 @@ import scipy.special
 
 import tinytensor as tt
 import tinytensor.nn
+from tests.marks import slow_after
 from tinytensor.backend import numpy as numpy_backend
 from tinytensor.testing import report, report_lines
 from tinytensor.testing.__main__ import main
@@ -167,7 +168,7 @@ RIGHT = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [name for name in RIGHT if name in tt.ops])
+@pytest.mark.parametrize("name", slow_after(10, [name for name in RIGHT if name in tt.ops]))
 def test_ops_of_the_library_have_a_green_report(name):
     found = report(tt.ops[name].call, **RIGHT[name])
     assert found.passed, str(found)

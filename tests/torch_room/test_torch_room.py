@@ -28,7 +28,7 @@ def says(code):
     return done.stdout.strip() if done.returncode == 0 else done.stderr
 
 
-@pytest.mark.parametrize("program", slow_after(4, ports.programs()), ids=lambda program: program.stem)
+@pytest.mark.parametrize("program", slow_after(2, ports.programs()), ids=lambda program: program.stem)
 def test_a_program_prints_the_numbers_of_pytorch(program):
     """Those that are kept, which PyTorch 2.13 printed."""
     kept = program.with_suffix(".txt").read_text(encoding="utf-8")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
+from tests.marks import slow_after
 from tinytensor.models.scripts import answers
 from tinytensor.models.scripts.answers import Answer, Opaque, Stopped, replay, run_here
 from tinytensor.models.scripts.exercises import exercise, expect, read
@@ -65,7 +66,7 @@ def judged(two, text, **options):
     return [verdict.text for verdict in verdicts], printed
 
 
-@pytest.mark.parametrize("cheat", CHEATS.values(), ids=CHEATS)
+@pytest.mark.parametrize("cheat", slow_after(3, CHEATS.values()), ids=CHEATS)
 def test_what_an_answer_replaces_does_not_make_it_right(cheat, two):
     told, _ = judged(two, f"{cheat}def double(x):\n    return x * x\n{HALF}")
     assert told[0].startswith("double: wrong. ")
