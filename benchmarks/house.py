@@ -1,16 +1,19 @@
-"""The size of the house: lines of each wing, doors to the engine room, and names that it replaces.
+"""Size and structure of the code: code lines of each part, fast paths, and names that fast paths replace.
 
-    python benchmarks/house.py [--against FOLDER]
+    python benchmarks/house.py [--code] [--against FOLDER]
     python benchmarks/house.py --files engine
 
-Lines are those of .py, .js, .css and .cu files, without tests. A door is a function of the textbook that lets a faster
-way go first; a replaced name is one of the textbook that the engine room assigns to, other than a door's `faster`.
+A code line is a line of Python with a token that is neither a comment nor a docstring, as tinygrad counts. The library
+is all Python in `tinytensor`, `nn` and `models`. JavaScript, CSS and CUDA have a separate row, which counts all lines.
+Without `--code`, the script also prints the number of files, of functions with `@may_be_faster`, of names of the
+textbook that fast paths assign to (except `faster`), and of imports within packages.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,47 +21,75 @@ from command_line import Parser, refuse, write_json
 
 ROOT = Path(__file__).resolve().parents[1]
 WINGS = {  # a file belongs to the first pattern that its path begins with
-    "room of PyTorch's names": r"tinytensor/torch/",
+    "JavaScript, CSS, CUDA": r".*\.(js|css|cu)$",
+    "tests": r"tests/",
+    "examples": r"examples/",
+    "benchmarks": r"benchmarks/",
+    "PyTorch's names": r"tinytensor/torch/",
     "framework to build": r"tinytensor/course/framework/",
     "course": r"tinytensor/course/",
     "engine room": r"(tinytensor|nn)/fast/|models/fast/",
     "pictures": r"tinytensor/(graph|pages|program|recording)/|tinytensor/(tracing|drawing|html_page|notebook)\.py"
     r"|nn/visualize/|nn/recording\.py|models/(attribution|decoding_trace|sentence_attention)\.py|models/training/(page|plots)",
     "tools": r"tinytensor/(testing/|machine/|porting/|(tensors/)?(hints|missing)|(functions/)?info|typing)"
-    r"|tinytensor/(doctor|__main__)\.py|tinytensor/(files|cores|speed|extras)\.py|benchmarks/",
-    "files in ONNX": r"tinytensor/onnx/",
+    r"|tinytensor/(doctor|__main__)\.py|tinytensor/(files|cores|speed|extras)\.py",
+    "ONNX export": r"tinytensor/onnx/",
     "data": r"models/data/",
-    "training": r"models/(training|scripts)/|examples/|nn/(distributed|parallel)/"
-    r"|nn/(amp|checkpoint|compiled_step)\.py",
+    "training": r"models/(training|scripts)/|nn/(distributed|parallel)/|nn/(amp|checkpoint|compiled_step)\.py",
     "models": r"models/",
     "layers": r"nn/",
     "core and ops": r"tinytensor/",
 }
-ENDINGS = (".py", ".js", ".css", ".cu")
+LIBRARY = ("tinytensor", "nn", "models")
+OTHERS = ("tests", "examples", "benchmarks")
+BROWSER_AND_GPU = "JavaScript, CSS, CUDA"
 RECOGNISERS = ("transformer", "decoding", "language_layer", "language_sublayers", "plain", "sublayers", "containers")
+LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 
-def files(folder: Path) -> Iterator[Path]:
-    for top in ("tinytensor", "nn", "models", "examples", "benchmarks"):
+def files(folder: Path, tops: tuple[str, ...] = LIBRARY) -> Iterator[Path]:
+    for top in tops:
         for path in sorted((folder / top).rglob("*")):
             inside = path.relative_to(folder).as_posix()
             linked = inside.startswith(("tinytensor/nn/", "tinytensor/models/"))
-            if path.suffix in ENDINGS and not linked and "__pycache__" not in inside:
+            if path.suffix in (".py", ".js", ".css", ".cu") and not linked and "__pycache__" not in inside:
                 yield path
 
 
 def lines(path: Path) -> int:
-    return len(path.read_text(encoding="utf-8").splitlines())
+    """Count the code lines of a Python file; of another file, all lines."""
+    if path.suffix != ".py":
+        return len(path.read_text(encoding="utf-8").splitlines())
+    found: set[int] = set()
+    statement: list[tokenize.TokenInfo] = []
+    with tokenize.open(path) as file:
+        for token in tokenize.generate_tokens(file.readline):
+            if token.type == tokenize.NEWLINE:
+                if any(part.type != tokenize.STRING for part in statement):  # otherwise a docstring
+                    found.update(*(range(part.start[0], part.end[0] + 1) for part in statement))
+                statement = []
+            elif token.type not in LAYOUT:
+                statement.append(token)
+    return len(found)
 
 
 def wings(folder: Path) -> dict[str, dict[str, int]]:
-    """The files of each wing, with their lines."""
+    """Return the files of each wing, with their lines."""
     found: dict[str, dict[str, int]] = {name: {} for name in WINGS}
-    for path in files(folder):
+    for path in files(folder, LIBRARY + OTHERS):
         inside = path.relative_to(folder).as_posix()
         wing = next(name for name, pattern in WINGS.items() if re.match(pattern, inside))
         found[wing][inside] = lines(path)
     return found
+
+
+def code(folder: Path) -> dict[str, int]:
+    """Count the code lines of each wing and of the library. Recognisers of layers are a part of the engine room."""
+    counts = {name: sum(own.values()) for name, own in wings(folder).items()}
+    apart = {name: counts.pop(name) for name in (*OTHERS, BROWSER_AND_GPU)}
+    recognisers = [folder / "nn" / "fast" / f"{name}.py" for name in RECOGNISERS]
+    of_layers = sum(lines(path) for path in recognisers if path.exists())
+    return {**counts, "library": sum(counts.values()), **apart, "recognisers of layers": of_layers}
 
 
 def engine_room(folder: Path) -> list[Path]:
@@ -120,24 +151,22 @@ def arrows(folder: Path) -> int:
     return len({(one, other) for one, other in found if one not in (other, "__init__")})
 
 
-def measure(folder: Path) -> dict[str, int]:
-    """All numbers by name."""
-    found = {f"lines: {name}": sum(own.values()) for name, own in wings(folder).items()}
-    found["lines: all"] = sum(found.values())
-    found["files in tinytensor/"] = sum(path.suffix == ".py" for path in (folder / "tinytensor").iterdir())
-    found["files in nn/"] = sum(path.suffix == ".py" for path in (folder / "nn").iterdir())
+def structure(folder: Path) -> dict[str, int]:
+    """Count files, functions that may be faster, replaced names, and imports within packages."""
+    found = {}
+    for name in ("tinytensor", "nn"):
+        found[f"files in {name}/"] = sum(path.suffix == ".py" for path in (folder / name).iterdir())
     found["functions that may be faster"] = len(doors(folder))
     found["names of the textbook that are replaced"] = len(replaced(folder))
     for name in ("tinytensor", "tinytensor/fast", "nn", "nn/fast"):
         found[f"arrows of imports within {name}/"] = arrows(folder / name)
-    recognisers = [folder / "nn" / "fast" / f"{name}.py" for name in RECOGNISERS]
-    found["lines: recognisers of layers"] = sum(lines(path) for path in recognisers if path.exists())
     return found
 
 
 def main() -> None:
     parser = Parser(__doc__)
-    parser.add_argument("--files", metavar="WING", help="the files of the wings whose names begin so, with their lines")
+    parser.add_argument("--code", action="store_true", help="print the code lines only")
+    parser.add_argument("--files", metavar="WING", help="print each file of the wings whose names begin with this")
     parser.add_against()
     parser.add_json()
     arguments = parser.parse_args()
@@ -149,13 +178,14 @@ def main() -> None:
             for inside, count in sorted(own.items(), key=lambda item: -item[1]):
                 print(f"{count:6,}  {inside}")
         return
-    results = {"ours": measure(ROOT)}
-    if arguments.against is not None:
-        results["other"] = measure(arguments.against)
+    folders = {"ours": ROOT} if arguments.against is None else {"ours": ROOT, "other": arguments.against}
+    results = {side: code(folder) for side, folder in folders.items()}
+    if not arguments.code:
+        results = {side: {**results[side], **structure(folder)} for side, folder in folders.items()}
     print(f"{'':42} " + "".join(f"{side:>9}" for side in results))
     for name in results["ours"]:
         print(f"{name:42} " + "".join(f"{figures[name]:9,}" for figures in results.values()))
-    for place in replaced(ROOT):
+    for place in [] if arguments.code else replaced(ROOT):
         print(f"replaced: {place}")
     write_json(arguments.json, results)
 
