@@ -73,5 +73,5 @@ def test_a_hit_is_reported_at_its_first_line(name, text, expected, tmp_path):
 def test_budgets_only_fall(tmp_path, monkeypatch):
     monkeypatch.setattr(words, "BUDGETS", tmp_path / "words.txt")
     words.BUDGETS.write_text("2 docs/a.md\n5 docs/a.md\n3 nn/gone.py\n1 nn/more.py\n4 nn/less.py\n")
-    words.lower({"docs/a.md": 2, "nn/more.py": 7, "nn/less.py": 1, "nn/new.py": 1})
+    words.lower({"docs/a.md": 2, "nn/gone.py": 0, "nn/more.py": 7, "nn/less.py": 1, "nn/new.py": 1})
     assert words.BUDGETS.read_text() == "2 docs/a.md\n1 nn/less.py\n1 nn/more.py\n"

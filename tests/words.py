@@ -1,7 +1,7 @@
 """Lint for prose: patterns of an English that only this project speaks, and the hits that each file may still have.
 
     python -m tests.words                   # list every hit, and the sums of the packages
-    python -m tests.words nn/optim docs     # list the hits in paths that begin with these
+    python -m tests.words nn/optim docs     # the same for paths that begin with these; faster
     python -m tests.words --lower           # write the numbers that fell to tests/words.txt
 
 Read are docstrings, comments and the strings of `raise` in Python, comments in JavaScript, CSS and CUDA, and Markdown
@@ -35,7 +35,7 @@ HARD = {  # pattern: the natural form
     r"\b[Ww]hoever\b|(?:^|[.;:] )Who \w+s\b": "if you ...",
     r"\bof (?:one's|its|their|your) own\b|\bof (?:yours|ours)\b": "its own X, your own X, a separate X",
     r"\b(?:go|goes|going|went|gone) on\b": "continue, resume",
-    r"\b(?:is|are) no (?!longer|more)\w+\b|\bthat (?:is|are) none\b": "is not a",
+    r"(?<![Tt]here )\b(?:is|are) no (?!longer|more)\w+\b|\bthat (?:is|are) none\b": "is not a",
     r"\b[Bb]eside\b": "next to, compared with",
     r"\bin place of\b|\bin (?:its|their) place\b": "instead of",
     r"\bso (?:many|much)\b|\bas many\b": "n, this many",
@@ -169,7 +169,7 @@ def budgets():
 
 def lower(counts):
     """Write the numbers that fell, without the files that have no hits any more."""
-    kept = {name: min(number, counts.get(name, 0)) for name, number in budgets().items()}
+    kept = {name: min(number, counts.get(name, number)) for name, number in budgets().items()}
     BUDGETS.write_text("".join(f"{kept[name]} {name}\n" for name in sorted(kept) if kept[name]), encoding="utf-8")
 
 
@@ -182,18 +182,18 @@ def main():
     parser.add_argument("paths", nargs="*", help="the beginnings of paths (default: all)")
     parser.add_argument("--lower", action="store_true", help="write the numbers that fell to tests/words.txt")
     arguments = parser.parse_args()
-    found = {name: hits(ROOT / name) for name in files()}
+    chosen = tuple(arguments.paths) or ""
+    found = {name: hits(ROOT / name) for name in files() if name.startswith(chosen)}
     if arguments.lower:
-        lower({name: len(own) for name, own in found.items()})
-    chosen = {name: own for name, own in found.items() if name.startswith(tuple(arguments.paths) or "")}
-    for name, own in chosen.items():
+        lower({name: len(found.get(name, ())) for name in budgets() if name.startswith(chosen)})
+    for name, own in found.items():
         for line, words, natural in own:
             print(f"{name}:{line}: {words} -> {natural}")
     sums, allowed = collections.Counter(), collections.Counter()
     for name, own in found.items():
         sums[package(name)] += len(own)
     for name, number in budgets().items():
-        allowed[package(name)] += number
+        allowed[package(name)] += number if name.startswith(chosen) else 0
     for name, number in sums.items():
         print(f"{name:16} {number:5} hits, budget {allowed[name]:5}")
     print(f"{'all':16} {sums.total():5} hits, budget {allowed.total():5}")
