@@ -3,11 +3,11 @@
 `tt.record` and `tt.draw` make a `Graph`. The way from there to a picture:
 
     structure   plain data: ops, values, calls of modules          (`build` makes it from nodes)
-    plan, fold  which modules are open; one of several alike
+    plan, fold  which modules are open; one of several identical
     picture     vertices, edges and boxes                          (`Look` makes it from a structure)
     dot, svg, text                                                 (they only write it down)
 
-`words` knows what papers call an op, `steps` finds the turns of loops, `label` measures the room that a vertex takes.
+`words` knows what papers call an op, `steps` finds the iterations of loops, `label` measures the size of a vertex.
 """
 
 from .align import Match, Part

@@ -39,7 +39,7 @@ class Part:
         shape: the shape of its result.
         parameters: how many numbers its parameters hold.
         flops: an estimate of its multiplications and additions.
-        repeated: "× 6" if it represents several alike.
+        repeated: "× 6" if it represents several identical parts.
     """
 
     id: str
@@ -57,7 +57,7 @@ class Match:
     """A part of one graph and its counterpart in another; or a part that only one of them has.
 
     Attributes:
-        a, b: the parts; None if a graph has none.
+        a, b: the parts; None if absent from a graph.
         mark: "same", contents included; "inside" if only the contents differ; "changed"; "moved" to another place in
             the order of calls; "only a", "only b".
         what: the changes, in words.
@@ -266,8 +266,8 @@ def aligned(first: Sequence[Item], second: Sequence[Item]) -> list[tuple[Item | 
     one, other = first[begin : len(first) - end], second[begin : len(second) - end]
     if min(len(one), len(other)) > LONGEST:
         raise ValueError(
-            f"compare: {len(one):,} and {len(other):,} ops and calls that differ stand in one module, more than the "
-            f"{LONGEST:,} that can be compared; mark the turns of loops by tt.named_scope, so that equal ones fold"
+            f"compare: {len(one):,} and {len(other):,} ops and calls that differ are in one module, more than the "
+            f"{LONGEST:,} that can be compared; mark the iterations of loops by tt.named_scope, so that equal ones fold"
         )
     return [*head, *_best(one, other, fit), *tail]
 

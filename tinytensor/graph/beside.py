@@ -1,4 +1,4 @@
-"""The picture of two graphs beside each other: signs mark differences, counterparts are at one height."""
+"""The picture of two graphs side by side: signs mark differences, counterparts are at one height."""
 
 from __future__ import annotations
 

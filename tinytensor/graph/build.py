@@ -66,7 +66,7 @@ def sources(node: Node) -> tuple[Any, ...]:
 
 
 def needs(node: Node) -> tuple[bool, ...]:
-    """For each input of an op, True if it wants a gradient from the op (also after the node was used and freed)."""
+    """For each input of an op, True if it requires a gradient from the op (also after the node was used and freed)."""
     if isinstance(node, TracedNode) and node.needs is not None:
         return tuple([need and wants_gradient(node) for need in node.needs])
     return tuple([parent is not None for parent in node.parents])
@@ -112,7 +112,7 @@ class Builder:
         self._checkpointed: tuple[Any, int] = (None, 0)  # of the op before
         self._memories: dict[Any, str] = {}
         self._parameters: dict[Any, str] = {}  # by their memory
-        self._given: dict[int, Node] = {}  # unrecorded nodes that want a gradient, by the id of their array
+        self._given: dict[int, Node] = {}  # unrecorded nodes that require a gradient, by the id of their array
 
     def build(self, nodes: list[Any], roots: list[Node] | None) -> s.Structure:
         """The structure of ops, given in the order of computation; outputs are the roots, or else what is held."""
@@ -253,7 +253,7 @@ class Builder:
         return () if getattr(node, "step", None) is None else tuple([left is not None for left in node.step.left])
 
     def _checkpoint(self, node: Node) -> int:
-        """The number of the checkpoint that a node is within; 0 if there is none."""
+        """Return the number of the checkpoint that a node is within; 0 if absent."""
         of, before = (node.recomputation, node.renewed), self._checkpointed
         self._checkpointed = of
         if of == (None, 0):
@@ -282,7 +282,7 @@ class Builder:
                 yield s.Saved(self._parameters.get(storage, value), int(getattr(array, "nbytes", 0)), why, memory)
 
     def _add_formula(self, node: Node, formula: Formula, box: Any) -> None:
-        """Add the formula's ops in place of the op, in a scope of their own."""
+        """Add the formula's ops instead of the op, in a separate scope."""
         for inner, outer in zip(formula.inputs, sources(node)):
             if inner is not None and isinstance(outer, Node):
                 self._value_ids[inner] = self._value(outer)
@@ -411,7 +411,7 @@ class Builder:
 
 
 def _is_from_outside(source: Any) -> bool:
-    """True if an input wants a gradient and was not computed within the recording."""
+    """Return True if an input requires a gradient and was not computed within the recording."""
     return isinstance(source, Node) and not isinstance(source, TracedNode)
 
 

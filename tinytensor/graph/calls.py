@@ -55,7 +55,7 @@ class Call:
 
     Attributes:
         ops: all ops that were computed in it.
-        items: the same in order, with each inner call in place of its ops.
+        items: the same in order, with each inner call instead of its ops.
     """
 
     scope: Scope
@@ -65,7 +65,7 @@ class Call:
 
     @cached_property
     def signature(self) -> tuple[object, ...]:
-        """Equal for alike calls: the same ops on the same shapes in the same modules, wired the same way inside.
+        """Equal for identical calls: the same ops on the same shapes in the same modules, wired the same way inside.
 
         Values from outside have numbers in the order of their first use. A layer's frozen parameter differs from a
         trained one.

@@ -44,7 +44,7 @@ class Chart:
 
 
 def text(x: float, y: float, words: str, anchor: str = "start", **attributes: Any) -> Element:
-    """A line of text beside a chart."""
+    """Return a line of text for a chart."""
     look: dict[str, Any] = {"font_size": 12, "fill": MUTED, "text_anchor": anchor, **attributes}
     return Element("text", words, x=x, y=y, **look)
 

@@ -1,8 +1,8 @@
-"""Reading a picture back: the computation that it shows, run on the recorded arrays.
+"""Check a picture of a graph: reconstruct the computation that it shows, and run it on the recorded arrays.
 
-`Reader` knows what a reader of the picture knows: its vertices, the arrows between them with the places that they lead
-to, the turns that a folded box stands for, and the arrows of loops. From these alone it says what each op reads in each
-turn. `check` runs that, and compares it with what was recorded.
+`Reader` uses only what the picture shows: its vertices, the arrows between them with the inputs that they lead to, the
+number of iterations of a folded box, and the arrows of loops. From these it derives the inputs of each op in each
+iteration. `check` runs the result, and compares it with the recorded computation.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from .runs import COMMUTATIVE, Column, Handed
 from .structure import Op, Structure, around
 
 Turns = tuple[tuple[str, int], ...]
-"""For each folded scope around an op, outermost first, its id and the number of a turn."""
+"""For each folded scope around an op, outermost first, its id and the index of an iteration."""
 
 MOST = 8
 """An error names at most this many faults."""
 
 
 def check(picture: Picture, structure: Structure, shown: Structure, folds: list[Fold], program: Program) -> Program:
-    """The computation that a picture shows. Raises Falsehood, which says what is wrong, if it is not the recorded one.
+    """Return the computation that a picture shows. Raises Falsehood, with the faults, if it is not the recorded one.
 
     Args:
-        structure: what was recorded.
-        shown: what the picture draws of it, after folding.
+        structure: the recorded structure.
+        shown: the part of it that the picture draws, after folding.
         folds: the runs that it shows once.
         program: the recorded program.
     """
@@ -75,7 +75,7 @@ def _said(structure: Structure, value: str | None) -> str:
 
 
 class Reader:
-    """Reads a picture: for each op of each turn, the values that it reads."""
+    """Reads a picture: the inputs of each op in each iteration."""
 
     def __init__(self, picture: Picture, structure: Structure, shown: Structure, folds: list[Fold]) -> None:
         self.faults: list[str] = []
@@ -85,12 +85,12 @@ class Reader:
         self.kinds = {vertex.id: vertex.kind for vertex in picture.vertices}
         self.values = {value.id: value for value in structure.values}
         self.drawn = {i: vertex.id for vertex in picture.vertices for i in vertex.ops}
-        self.places: dict[str, dict[str, int]] = {  # of the ops in a run's turns
+        self.places: dict[str, dict[str, int]] = {  # of the ops in a run's iterations
             fold.scope: {op.id: i for turn in fold.run.turns for i, op in enumerate(turn)} for fold in folds
         }
-        self.groups: dict[str, tuple[str, tuple[Op, ...]]] = {}  # ops outside of a run, one for each turn, and the run
+        self.groups: dict[str, tuple[str, tuple[Op, ...]]] = {}  # ops outside of a run, one an iteration, and the run
         for fold in folds:
-            for ops in (*fold.run.slices, *fold.ends.alike):
+            for ops in (*fold.run.slices, *fold.ends.one_each):
                 self.groups[ops[0].id] = fold.scope, ops
         self.arrows: dict[tuple[str, int], list[tuple[Edge, str]]] = {}  # by reader, with the arrays that they carry
         for edge in picture.edges:
@@ -101,7 +101,7 @@ class Reader:
         self.stand_ins = {member.id: op for op in self.shown.values() for member in self.members(op)}
 
     def all(self) -> Iterator[tuple[str, tuple[str | None, ...]]]:
-        """The id of each op of each turn, with the ids of the values that it reads."""
+        """Yield the id of each op in each iteration, with the ids of its inputs."""
         for op in self.shown.values():
             if op.id in self.drawn:
                 for turns in self._every_turn(self._around(op)):
@@ -109,11 +109,11 @@ class Reader:
                     yield self._original(op, turns).id, tuple(inputs)
 
     def members(self, op: Op) -> list[Op]:
-        """The ops that one drawn op stands for."""
+        """Return the ops that one drawn op represents."""
         return [self._original(op, turns) for turns in self._every_turn(self._around(op))]
 
     def _around(self, op: Op) -> list[str]:
-        """The folded scopes around an op, outermost first; of an op that stands beside a run for each turn, its run."""
+        """Return the folded scopes around an op, outermost first; the run if it is one of the ops in `groups`."""
         found = [place for place in around(op.scope, self.scopes) if place in self.folds]
         return [*found[::-1], *([self.groups[op.id][0]] if op.id in self.groups else [])]
 
@@ -122,7 +122,7 @@ class Reader:
         return (tuple(zip(scopes, numbers)) for numbers in itertools.product(*counts))
 
     def _original(self, op: Op, turns: Turns) -> Op:
-        """The op of some turns that a drawn op stands for."""
+        """Return the op that a drawn op represents in these iterations."""
         for scope, k in reversed(turns):
             if scope in self.folds and op.id in self.groups and self.groups[op.id][0] == scope:
                 op = self.groups[op.id][1][k]
@@ -131,7 +131,7 @@ class Reader:
         return op
 
     def _read(self, op: Op, i: int, value: str, turns: Turns) -> str | None:
-        """The value that one input of one op is, in some turns."""
+        """Return the value of one input of one op in these iterations."""
         every = self.arrows.get((op.id, i), [])
         before = self._handed(op, i, [(edge, value) for edge, value in every if edge.kind == "loop"], turns)
         if before is not None:
@@ -144,7 +144,7 @@ class Reader:
                 return None
             if maker is not None:
                 return self._result(maker, turns, self._turn_of(op, i))
-            kind = self.kinds[self.drawn[op.id]]  # a turn's slice of an input says itself what it reads
+            kind = self.kinds[self.drawn[op.id]]  # the slice of an iteration has its index in its label
             if kind == "op" or (kind != "input" and self.values[value].kind == "input" and not turns):
                 self.faults.append(f"no arrow leads to {op.name} at {op.origin} for {op.operands[i]}")
             return self._of_own(op, i, value, turns)
@@ -157,12 +157,12 @@ class Reader:
         return self._result(maker, turns, self._turn_of(op, i) if "all " in arrow.operand else ())
 
     def _turn_of(self, op: Op, i: int) -> Turns:
-        """The turn that a place of an op reads, if the op reads all turns."""
+        """Return the iteration whose result is an input of an op, if the op uses the results of all iterations."""
         scope, places = self.together.get(op.id, ("", ()))
         return ((scope, places.index(i)),) if i in places else ()
 
     def _handed(self, op: Op, i: int, loops: list[tuple[Edge, str]], turns: Turns) -> str | None:
-        """The value from the turn before, if an arrow of a loop says so, or the order of layers does; else None."""
+        """Return the value from the previous iteration if a loop's arrow or the order of layers shows it, or None."""
         for level, column in self._columns(op, i, turns):
             scope, k = turns[level]
             fold = self.folds[scope]
@@ -183,26 +183,26 @@ class Reader:
         return None
 
     def _is_hidden(self, scope: str, op: Op) -> bool:
-        """True if a closed module that shows an op hides a folded scope within it."""
+        """Return True if a closed module that shows an op hides a folded scope within it."""
         return self.drawn.get(op.id, "") in around(self.scopes[scope].parent, self.scopes)
 
     def _columns(self, op: Op, i: int, turns: Turns) -> Iterator[tuple[int, Column]]:
-        """The columns that an input is in, innermost first, each with the level of its run among the turns."""
+        """Yield the columns of an input, innermost first, each with the level of its run in `turns`."""
         for level, (scope, _) in reversed([*enumerate(turns)]):
-            inner = self._original(op, turns[level + 1 :])  # in the first turn of this run
+            inner = self._original(op, turns[level + 1 :])  # in the first iteration of this run
             column = self.folds[scope].run.columns.get((self.places[scope].get(inner.id, -1), i))
             if column is not None:
                 yield level, column
 
     def _result(self, maker: Op, turns: Turns, turn: Turns) -> str:
-        """The result of a drawn op: in the turns that its reader shares, in this turn, and in the last of others."""
+        """Return the result of a drawn op in the iterations of its reader and in `turn`; in the last of other loops."""
         known = {**dict(turns), **dict(turn)}
         scopes = self._around(maker)
         found = tuple([(scope, known.get(scope, len(self.folds[scope].run.turns) - 1)) for scope in scopes])
         return self._original(maker, found).output
 
     def _of_own(self, op: Op, i: int, value: str, turns: Turns) -> str:
-        """An array from outside: where each turn has its own, that of the turns."""
+        """Return an array from outside of the run; if each iteration has its own, that of `turns`."""
         for level, column in self._columns(op, i, turns):
             if column.rule == "own":
                 value = column.values[turns[level][1]]
@@ -210,7 +210,7 @@ class Reader:
 
 
 def _faults_of_form(picture: Picture, structure: Structure, drawn: list[Op]) -> Iterator[str]:
-    """Faults that leave a reader of the picture in doubt, or make him count wrong."""
+    """Yield faults that make the picture ambiguous, or its number of parameters wrong."""
     tails: dict[str, list[Edge]] = {}
     kinds = {vertex.id: vertex.kind for vertex in picture.vertices}
     leaving = {edge.tail for edge in picture.edges}

@@ -58,7 +58,7 @@ def compare(a: Graph, b: Graph, *, names: tuple[str, str] | None = None, **optio
 class Comparison(Pictured):
     """Two graphs side by side, as data, as text (`print`) and as a picture (`save`); `tt.compare` gives one.
 
-    Layers that follow each other and are alike count as one, as in pictures of graphs.
+    Consecutive identical layers count as one, as in pictures of graphs.
 
     Attributes:
         a, b: the graphs.
@@ -144,7 +144,7 @@ class Comparison(Pictured):
     # ---- as a picture
 
     def picture(self, **options: Any) -> Picture:
-        """Both graphs beside each other: counterparts are at one height, signs mark differences.
+        """Both graphs side by side: counterparts are at one height, signs mark differences.
 
         Args:
             **options: fields of `Options`, for both.

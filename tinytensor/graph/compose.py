@@ -22,7 +22,7 @@ from .structure import Op, Scope, Structure, Value, around
 from .words import OPERANDS, Speaker, Words, role
 
 BOTH = ("x1", "x2")
-"""Operands of ops whose order matters; a parameter among them is no weight, unless it stands behind a product."""
+"""Operands of ops whose order matters; a parameter among them is not a weight, unless it follows a product."""
 
 PROJECTED = {1: ("Q, K, V", "", ""), 2: ("Q", "K, V", ""), 3: ("Q", "K", "V")}
 """The contents of the inputs of a fused multi-head op, by the number of different inputs."""
@@ -94,7 +94,7 @@ class Look:
         for op in self.plan.ops:
             self.groups.setdefault(self.plan.drawn[op.id], []).append(op)
         self.vertices: dict[str, Vertex] = {}
-        self.mirrored: set[str] = set()  # boxes that have a box of gradients beside them
+        self.mirrored: set[str] = set()  # boxes with a box of gradients next to them
         self.edges: dict[tuple[str, str, str, EdgeKind], Edge] = {}
 
     def _note_folds(self) -> None:
@@ -105,11 +105,11 @@ class Look:
             count, ends = len(folded.run.turns), folded.ends
             self.all_turns.update(dict.fromkeys(ends.results, count))
             self.together.update(((op, i), count) for op, places in ends.together.items() for i in places)
-            alike = [ops[0] for ops in ends.alike]
+            alike = [ops[0] for ops in ends.one_each]
             self.together.update(((op.id, i), count) for op in alike for i, v in enumerate(op.inputs) if v is not None)
 
     def _call_parameters(self) -> dict[str, str]:
-        """Names of parameters in formulas: the last part, or all of it if another one in the same box ends alike.
+        """Names of parameters in formulas: the last part, or the full name if it is ambiguous in the box.
 
         Outside of boxes, the second of a name gets that of its module as well.
         """
@@ -138,7 +138,7 @@ class Look:
         return name
 
     def picture(self, title: str | None = None, ran: int | None = None) -> Picture:
-        """The picture; `ran` is how many ops ran, if the structure has formulas in place of some.
+        """Return the picture; `ran` is the number of ops that ran, if formulas replace some of them.
 
         Raises ValueError if it would have more than 2,000 vertices and `options.large` is off, or if the heat asked for
         was not measured.
@@ -188,7 +188,7 @@ class Look:
         return tuple(tuple(dict.fromkeys(level)) for level in (first, readers) if len(first) > 1 and len(readers) > 1)
 
     def _is_step(self, place: str) -> bool:
-        """True if a vertex is a turn's slice of the input, x[:, t], which has a vertex of its own."""
+        """Return True if a vertex is an iteration's slice of the input, x[:, t], which has a separate vertex."""
         if place not in self.folded.slices:
             return False
         source = self.values[str(self.originals[place].inputs[0])]
@@ -338,8 +338,8 @@ class Look:
         )  # fmt: skip
 
     def _counted(self, scope: Scope, inside: list[Op]) -> tuple[int, int, list[str]]:
-        """The numbers in the parameters of a closed module, those that no vertex before it counts, and of one call of
-        it all; and how it says so."""
+        """Count the elements of a closed module's parameters: those that no previous vertex counts, and those of one
+        call; and return the label."""
         one = self._parameters(inside)
         new = {v: n for v, n in self._parameters(self._all_of(inside)).items() if v not in self.counted}
         others = {v: n for v, n in one.items() if v in self.counted}
@@ -482,11 +482,11 @@ class Look:
         return value.id
 
     def _counted_leaf(self, value: Value, box: str | None) -> tuple[int, tuple[str, ...]]:
-        """The numbers in a parameter, and in those that it represents, unless another vertex counts them; and lines
-        that say so."""
+        """Count the elements of a parameter, and of those that it represents, unless another vertex counts them; and
+        return the lines of the label."""
         places = [(op, i) for op in self.readers[value.id] for i, v in enumerate(op.inputs) if v == value.id]
         every = {str(op.inputs[i]) for first, i in places for op in self._all_of([first])}
-        every = {v for v in every if self.values[v].kind == "parameter"}  # the others are handed on by the turn before
+        every = {v for v in every if self.values[v].kind == "parameter"}  # the others come from the previous iteration
         new = {self.values[v].same_as or v for v in every} - self.counted.keys()
         lines = []
         turns = self._own_turns(box)
@@ -538,7 +538,7 @@ class Look:
                 self.edges[key] = dataclasses.replace(edge, operand=": ".join(filter(None, (name, edge.operand))))
 
     def _add_unread(self, value: Value) -> None:
-        """A result that no op reads, and that is no result of the whole."""
+        """Add a vertex for a result that no op uses, and that is not a result of the whole."""
         place = f"n{value.id}"
         title = f"read by Python: {value.read}" if value.read else "not used"
         words = f"{value.name or 'a result'}, {shape_text(value.shape)} {value.dtype}, {title}"
@@ -565,7 +565,7 @@ class Look:
         self.edges[edge.tail, edge.head, carries, edge.kind] = edge
 
     def _add_loop(self, loop: Loop) -> None:
-        """Add the arrow from the result of one turn to its reader in the next turn."""
+        """Add the arrow from the result of an iteration to the op that uses it in the next iteration."""
         maker, (reader, _) = self.makers.get(loop.value), loop.reader
         if maker is None or reader not in self.plan.drawn:
             return
@@ -607,7 +607,7 @@ class Look:
     # ---- gradients
 
     def _add_gradients(self) -> None:
-        """Add a gradient beside every vertex that gradients flow through, and the edges reversed."""
+        """Add a gradient next to every vertex that gradients flow through, and the edges reversed."""
         wanted = {op.id: op.wants for op in self.plan.ops}
         flows = [e for e in self.edges.values() if any(wanted[op][i : i + 1] == (True,) for op, i, _ in e.reads)]
         moved = {place for edge in flows for place in (edge.tail, edge.head)}  # the result that was differentiated, too

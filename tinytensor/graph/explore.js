@@ -1,7 +1,7 @@
 // A graph to explore: what is open is laid out anew, each module's inside on its own.
 const [graph, drawing, scene, panel, search] = ["graph", "drawing", "scene", "panel", "search"].map(byId);
-const AT_FIRST = 30; // so many vertices and closed modules are shown at first, if modules can be opened so far
-const MANY = 1000; // more are laid out beside the page, and drawn only if in view and large enough to be seen
+const AT_FIRST = 30; // vertices and closed modules shown at first, if modules can be opened to that number
+const MANY = 1000; // more are laid out by a worker, and drawn only if in view and large enough to be seen
 const SMALLEST = 4; // pixels
 const LEGIBLE = 0.8; // a scale at which all text can be read
 const FROM_AFAR = 0.2; // below this scale none can, and a page without it moves faster
@@ -105,7 +105,7 @@ function connect() {
   for (const [tail, head, kind, given] of data.edges) {
     const [from, to] = [visible(tail), visible(head)];
     if (from === to) continue;
-    const operand = to === head ? given : ""; // of an op in a closed module, it is no operand of that
+    const operand = to === head ? given : ""; // an op's operand is not an operand of the closed module around it
     const closed = boxes.has(from) || boxes.has(to); // then nothing is seen that a residual goes around
     const kindHere = kind === "residual" && closed ? "data" : kind;
     const key = `${from} ${to} ${kindHere}`;
@@ -131,7 +131,7 @@ let layOutHere = null;
 let worker = null; // null before it is needed; false where a browser starts none, as some do for a page that is a file
 const CODE = `const layOut = (${layouter})(); onmessage = ({ data: [turn, plan] }) => postMessage([turn, layOut(plan)]);`;
 
-/** Lay out all that is open, draw it, and go on with `then`. What is asked for last counts. */
+/** Lay out all open modules, draw them, and then call `then`. The last request counts. */
 function draw(then = () => {}) {
   connect();
   const plan = planOf(null);
@@ -275,7 +275,7 @@ function edgeElements({ from, to, kind, flows, operands, points }) {
   return parts;
 }
 
-/** From something inside a box to the box's lower edge, or to its upper edge, past what stands between. */
+/** From something inside a box to the box's lower edge, or to its upper edge, around the items between. */
 function wayAlong(box, at, x, y) {
   const right = x > at.x + at.width / 2;
   const side = right ? box.x + box.width - 6 : box.x + 6;

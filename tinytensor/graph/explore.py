@@ -70,7 +70,7 @@ class _Data:
 
     Args:
         ran: the ops that ran, of which modules and formulas tell.
-        drawn: the same, or with formulas in place of fused ops.
+        drawn: the same, or with formulas instead of fused ops.
     """
 
     def __init__(self, ran: _Part, drawn: _Part) -> None:

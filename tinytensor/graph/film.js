@@ -337,6 +337,6 @@ const { width, height } = graph.querySelector("svg").getBoundingClientRect();
 fit(Math.min(graph.clientWidth / width, graph.clientHeight / height) >= SMALLEST);
 follow();
 
-// A graph that is much wider than tall stands above its panel.
+// A graph that is much wider than tall is above its panel.
 const drawn = graph.querySelector("svg").viewBox.baseVal;
 document.body.classList.toggle("wide", drawn.width > 1.6 * drawn.height);

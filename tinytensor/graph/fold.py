@@ -1,8 +1,8 @@
-"""Show repeated structure once: calls of modules that follow each other and are built alike.
+"""Show repeated structure once: consecutive calls of modules with identical structure.
 
-The layers of a stack differ only in their parameters, so a picture shows one of them and says how many there are. Calls
-that share their parameters too are the same layer again. Stages named by `named_scope` fold likewise, as the turns of a
-loop: their names may differ in numbers, and so may the places they read, x[0], x[1], ...
+The layers of a stack differ only in their parameters, so a picture shows one layer and the number of layers. Calls that
+also share their parameters are the same layer again. Stages named by `named_scope` fold in the same way, as iterations
+of a loop: their names may differ in numbers, and they may use different slices x[0], x[1], ...
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from .structure import Op, Structure
 
 
 class Loop(NamedTuple):
-    """The ids of a value that each turn hands to the next, and of its surroundings.
+    """A loop-carried value, which each iteration passes to the next, by ids.
 
     Attributes:
         value: the value.
-        at_first: the value in its place in the first turn.
-        reader: the op that reads it, and the place of the input.
-        scope: the turn.
+        at_first: the first iteration's input, which the value replaces in all others.
+        reader: the op that uses the value, and the index of the input.
+        scope: the scope of the iteration.
     """
 
     value: str
@@ -36,14 +36,14 @@ class Loop(NamedTuple):
 
 
 class Fold(NamedTuple):
-    """A run that is shown once, in its first turn.
+    """A run that is shown once, by its first iteration.
 
     Attributes:
-        scope: the id of the first turn's scope.
-        run: all turns.
-        ends: the readers of their results.
-        first_argument: the value that a layer hands to the next as its first argument, in its place in the first layer;
-            "" if arrows show all that is handed on.
+        scope: the id of the first iteration's scope.
+        run: all iterations.
+        ends: the ops that use their results.
+        first_argument: if each layer passes one value to the next as its first argument, that argument of the first
+            layer; "" if arrows show all values that layers pass on.
     """
 
     scope: str
@@ -54,19 +54,19 @@ class Fold(NamedTuple):
 
 @dataclass
 class Folded:
-    """A structure in which the first of each run of alike calls represents all.
+    """A structure in which the first of each run of identical calls represents all.
 
     Attributes:
-        whole: the structure before folding, with the turns of its loops as stages.
-        structure: the structure without the others; readers of their results now read the first one's.
-        folds: what was folded, outer runs first.
+        whole: the structure before folding, with each iteration of its loops as a stage.
+        structure: the structure without the other calls; ops that used their results now use the first call's.
+        folds: the folded runs, outer runs first.
         labels: by id of a scope that represents several, "× 6".
-        again: the scopes among them whose turns share their parameters; in the others, each has its own.
+        again: the scopes among them whose iterations share their parameters; in the others, each has its own.
         names: by id of such a scope, the names of the first and the last.
         members: by id of an op that represents several, those ops.
-        turns, slices: if loops are unrolled, the ids of the scopes of their turns, and of the ops that take each
-            turn's slice of the input.
-        loops: the values that turns hand to the next, as far as arrows show them.
+        turns, slices: if loops are unrolled, the ids of the scopes of their iterations, and of the ops that return
+            each iteration's slice of the input.
+        loops: the loop-carried values that arrows show.
     """
 
     whole: Structure
@@ -82,18 +82,18 @@ class Folded:
 
 
 def unfolded(structure: Structure) -> Folded:
-    """The structure as it is."""
+    """Wrap the structure without any folding."""
     return Folded(structure, structure)
 
 
 def unrolled(structure: Structure) -> Folded:
-    """The structure with nothing folded, and with the turns of its loops."""
+    """Return the structure with nothing folded, and with each iteration of its loops as a stage."""
     structure, turns, slices = turns_of(structure)
     return Folded(structure, structure, turns=turns, slices=slices)
 
 
 def fold(structure: Structure) -> Folded:
-    """Fold every run of two or more that can be told from its first turn; linear in the size of the structure."""
+    """Fold every run of two or more calls that the first one can represent; linear in the size of the structure."""
     structure = with_steps(structure)
     index = Index(structure)
     folded = unfolded(structure)
@@ -132,7 +132,7 @@ def _merge(calls: list[Call], run: Run, ends: Ends, folded: Folded, stand_ins: d
             reader, value = calls[0].ops[i], calls[0].ops[maker].output
             folded.loops.append(Loop(value, str(reader.inputs[j]), (reader.id, j), scope.id))
     stand_ins.update((other.id, scope.id) for other in others)
-    for original, *alike in (*zip(*run.turns), *run.slices, *ends.alike):
+    for original, *alike in (*zip(*run.turns), *run.slices, *ends.one_each):
         every = folded.members.setdefault(original.id, [original])
         for op in alike:
             every.extend(folded.members.pop(op.id, [op]))
@@ -140,7 +140,7 @@ def _merge(calls: list[Call], run: Run, ends: Ends, folded: Folded, stand_ins: d
 
 
 def _first_argument(call: Call, run: Run, ends: Ends) -> str:
-    """The first argument of a layer, if it is all that layers hand on, and their only result; else ""."""
+    """Return the first argument of a layer if it is all that layers pass on, and their only result; otherwise ""."""
     handed = {str(call.ops[i].inputs[j]) for i, j in run.handed}
     first = call.scope.arguments[0][1] if call.scope.arguments else ""
     plain = handed == {first} and len(set(run.handed.values())) == 1 and not (ends.together or ends.results)
@@ -148,11 +148,11 @@ def _first_argument(call: Call, run: Run, ends: Ends) -> str:
     return first if plain and reads == set(run.handed) else ""
 
 
-# ---- runs of alike calls
+# ---- runs of identical calls
 
 
 def _runs(items: list[Call | Op], index: Index) -> Iterator[tuple[list[Call], Run]]:
-    """Each call among the items, together with the alike ones that follow it at once."""
+    """Group the calls among the items into runs of consecutive, identical calls."""
     calls: list[Call] = []
     run: Run | None = None
     for item in items:
@@ -168,9 +168,9 @@ def _runs(items: list[Call | Op], index: Index) -> Iterator[tuple[list[Call], Ru
 
 
 def _is_same_again(run: Run, kind: str) -> bool:
-    """True if every turn reads the parameters of the first one, and neither its own nor none.
+    """Return True if every iteration uses the parameters of the first, and at least one parameter.
 
-    Stages have no parameters of their own, so stages that read none are the same again.
+    Stages do not have parameters, so stages that use no parameter are the same stage again.
     """
     index = run.index
     rules = [c.rule for c in run.columns.values() if index.values[c.values[0]].kind == "parameter"]
@@ -182,7 +182,7 @@ def _is_same_again(run: Run, kind: str) -> bool:
 
 
 def _final(name: str, stand_ins: dict[str, str]) -> str:
-    """The last stand-in in the chain of stand-ins."""
+    """Return the last stand-in in the chain of stand-ins."""
     while name in stand_ins:
         name = stand_ins[name]
     return name

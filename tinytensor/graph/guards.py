@@ -16,7 +16,7 @@ def guards(structure: Structure) -> dict[str, str]:
     """For each op of a guard, the id of the op that it guards.
 
     `where(y == c, number, y)` guards the op that computed y. In `exp(x - max(x))`, if no gradient flows through the
-    maximum, the ops before exp guard exp. A step that has a name, or that other ops read too, is no guard.
+    maximum, the ops before exp guard exp. A step that has a name, or that other ops also use, is not a guard.
     """
     return _Guards(structure).found
 

@@ -1,9 +1,9 @@
-// Places for what is open, each module's inside on its own, by dagre; it runs beside the page or in it.
+// Positions of the open vertices, by dagre, one module after the other; runs in a worker or in the page.
 
 const PAD = 12; // around what is inside of a module
 const TITLE = 22; // the height of its title
 const GAPS = { nodesep: 18, ranksep: 26, edgesep: 10, marginx: 0, marginy: 0, rankdir: "TB" };
-const known = new Map(); // the turns of a loop have the same layout, and most modules keep theirs
+const known = new Map(); // iterations of a loop have the same layout, and most modules keep theirs
 
 /** Lay out a module: `items` have a size, or are modules with a `least` width; `edges` are pairs of their places. */
 function layOut({ items, edges }) {

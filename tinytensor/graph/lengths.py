@@ -103,7 +103,7 @@ def _lengths(one: Program, other: Program) -> Iterator[tuple[tuple[int, int], Le
 
 
 def _freed(one: Call, other: Call, free: dict[tuple[int, int], Length]) -> Call:
-    """A call with a `Length` in place of each number that follows one, and -1 for one length of a reshape."""
+    """Replace each number in a call that depends on a free length by a `Length`, and -1 for one length of a reshape."""
     sizes = [call.params["to"] for call in (one, other)] if one.op.name == "reshape" else [(), ()]
     if sum(a != b for a, b in zip(*sizes)) == 1 and not {0, -1} & {*sizes[0], *sizes[1]}:
         to = tuple([a if a == b else -1 for a, b in zip(*sizes)])  # also a product of lengths

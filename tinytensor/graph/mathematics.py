@@ -38,7 +38,7 @@ def mathematics(expression: str) -> str:
 
 
 def in_words(rule: Callable[..., Any]) -> str:
-    """The first line of the docstring of a rule, or else of a function that it calls; "" if there is none."""
+    """Return the first line of the docstring of a rule, or of a function that it calls; "" if absent."""
     called = [rule, *(rule.__globals__.get(name) for name in rule.__code__.co_names)]
     told = (function.__doc__ for function in called if isinstance(function, FunctionType) and function.__doc__)
     return next(told, "").partition("\n")[0].rstrip(".")

@@ -306,7 +306,7 @@ class _Lives(Index):
                 yield Alive("passing", op, result.name, result.id, result.nbytes, i, end)
 
     def _gradients(self) -> Iterable[Alive]:
-        """Gradients from the turn of the last reader: of results to the turn of the maker, of parameters to the end."""
+        """Yield gradients: from the last reader's backward step to the maker's, or of parameters to the end."""
         begun: dict[str, int] = {}
         for op in self.structure.ops:
             for value in op.inputs:

@@ -28,13 +28,13 @@ class Options:
             function of the module's `Scope`.
         fused: draw the ops of a fused op's formula ("formula"), or one vertex ("folded"); "auto" folds if the picture
             shows the ops that ran: with `backward`, `saved` or `heat`.
-        fold: draw one of several modules that follow each other and are built alike, and one turn of a loop.
-        unroll: draw every turn of a loop, each as one vertex, with its step of the input below, and to its right the
-            value that it hands on.
+        fold: draw one of several consecutive modules with identical structure, and one iteration of a loop.
+        unroll: draw every iteration of a loop, each as one vertex, with its step of the input below, and to its right
+            the value that it passes on.
         constants: also draw how masks and other arrays without a gradient were computed, and the ops that guard a
             formula against overflow and 0 / 0: in a softmax the largest number and two `where`s, which otherwise are
             drawn with the exp and the sum that they guard. Pictures of the ops that ran (see `fused`) always show them.
-        backward: draw the gradients beside the computation.
+        backward: draw the gradients next to the computation.
         saved: show the arrays that are kept in memory until the backward pass, and their size.
         heat: colour by "time", "bytes", "flops" or "grad" (the norm of the gradient, after a backward pass).
         repeat: how often each op runs again on the recorded arrays for heat="time"; the median counts.
@@ -89,7 +89,7 @@ class Options:
         return self.backward or self.saved or self.heat is not None
 
     def collapses(self, scope: Scope) -> bool:
-        """True if the user wants a module as one vertex."""
+        """Return True if a module is drawn as one vertex."""
         if callable(self.collapse):
             return bool(self.collapse(scope))
         names = (self.collapse,) if isinstance(self.collapse, str) else tuple(self.collapse)

@@ -22,7 +22,7 @@ class Vertex:
 
     Attributes:
         title: the op, the class of a module, or the name of an array.
-        mathematics: for an op, the expression that a paper would write in its place.
+        mathematics: for an op, the expression that a paper would write.
         numbers: for a small array, its values and its gradient, a line each.
         name: the name of the result, or of the module in the module that holds it.
         lines: further lines of text.
@@ -32,7 +32,7 @@ class Vertex:
         heat: the number behind its colour.
         pattern: the cells of a small mask, True where attention is forbidden.
         failed: True if an error is about it.
-        mark: beside another graph, how it differs from its counterpart.
+        mark: in a comparison with another graph, the difference from its counterpart.
         counts: how many numbers its parameters hold that no vertex before it counts.
         ops: the ids of the ops that it shows or hides.
     """
@@ -72,11 +72,11 @@ class Edge:
 
     Attributes:
         kind: "residual" goes around the ops between; "gradient" goes backwards; "uses" leads from an op that kept an
-            array to the gradient that reads it; "loop" leads from the result of one turn to the next turn.
+            array to the gradient that reads it; "loop" leads from the result of an iteration to the next.
         operand: its name in the op or module at its head, if that has several inputs and their order matters.
-        reads: the ids of the ops that read it, each with the place of the input, and the id of the array (of a loop, as
-            the turn before made it).
-        scope: of a loop, the id of the scope whose turns it joins.
+        reads: the ids of the ops that read it, each with the place of the input, and the id of the array (of a
+            loop, the array of the previous iteration).
+        scope: of a loop, the id of the scope whose iterations it joins.
         rises: True if its head is drawn above its tail, as on the right of a U-Net.
     """
 

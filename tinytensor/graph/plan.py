@@ -39,7 +39,7 @@ class Plan:
 
 
 def plan(folded: Folded, options: Options, to_see: str | None = None) -> Plan:
-    """Plan by depth, by the modules that the user closes, the turns that are closed, and an op that must be seen."""
+    """Plan by depth, by the modules that the user closes, the closed iterations, and an op that must be visible."""
     structure = folded.structure
     ops = list(structure.ops)
     if not options.constants:
@@ -67,7 +67,7 @@ def plan(folded: Folded, options: Options, to_see: str | None = None) -> Plan:
         drawn[op.id] = closed[-1] if closed else op.id
         level_of[op.id] = levels.get(op.scope, options.depth)
     if any(scope.kind not in ("formula", "stage") for scope in structure.scopes):
-        level_of.update((op.id, options.depth) for op in ops if op.scope is None)  # beside modules, one step
+        level_of.update((op.id, options.depth) for op in ops if op.scope is None)  # next to modules, one step
     index = Index(dataclasses.replace(structure, ops=tuple(ops)))
     named = {v.id for v in structure.values if v.name} | index.outputs
     turned = _turned(index, drawn, named) if options.idealises else set()
@@ -81,7 +81,7 @@ def plan(folded: Folded, options: Options, to_see: str | None = None) -> Plan:
 
 
 def _turned(index: Index, drawn: dict[str, str], named: set[str]) -> set[str]:
-    """Transpositions without a name that one place of a matrix product beside them reads alone."""
+    """Return transpositions without a name that only one input of an adjacent matrix product uses."""
     return {
         op.id
         for op in index.ops.values()
@@ -95,7 +95,7 @@ def _turned(index: Index, drawn: dict[str, str], named: set[str]) -> set[str]:
 def _join(
     index: Index, drawn: dict[str, str], named: set[str], turned: set[str], sums: Collection[str], runs: Collection[str]
 ) -> set[str]:
-    """Join neighbours that say more together in one vertex, as residual sums and norms that are no runs of several;
+    """Join neighbours that are clearer in one vertex, like residual sums and norms that are not runs of several;
     changes `drawn`."""
     joined: set[str] = set()
     for op in index.ops.values():
@@ -138,7 +138,7 @@ def main_ops(structure: Structure) -> list[Op]:
     """The ops that gradients flow through, and the ops that compute what they read from these (a detached maximum,
     say) or take a part of a named input.
 
-    If no gradient flows, the ops with floating or complex results take their place; if there are none, all ops.
+    If no gradient flows, the ops with floating or complex results replace them; all ops, if no op has such a result.
     """
     floats = {v.id: v.kind for v in structure.values if v.dtype.startswith(("float", "complex"))}
     moved: set[str | None] = {v.id for v in structure.values if v.kind == "parameter" or floats.get(v.id) == "input"}

@@ -144,7 +144,7 @@ def nothing_recorded() -> Iterator[None]:
 
 
 def _with_key(params: dict[str, Any], indices: list[Any]) -> dict[str, Any]:
-    """The keyword arguments with these arrays in place of those in the key."""
+    """Replace the arrays in the key of the keyword arguments by these."""
     if not indices:
         return params
     parts = list(params["key"])

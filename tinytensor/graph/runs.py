@@ -1,8 +1,8 @@
-"""Alike sequences of ops, one after the other: the turns of a loop, the layers of a stack, the heads side by side.
+"""Identical sequences of ops that follow each other: iterations of a loop, layers of a stack, heads side by side.
 
-A picture shows the first of them and says how many there are. It may, if a reader can tell from it what each of the
-others reads and who reads their results. `Run` is the proof: it holds, for each place where a turn reads from outside,
-the rule by which the turns differ there (`Column`), and `ends` finds a rule for the readers of their results.
+A picture shows the first sequence and the number of sequences. That is correct if a reader can derive the inputs of all
+the others, and the ops that use their results. `Run` is the proof: for each input from outside of an iteration it has
+the rule by which iterations differ (`Column`), and `ends` finds a rule for the ops that use their results.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COMMUTATIVE = frozenset({
 
 
 class Handed(NamedTuple):
-    """The rule of a place that reads a result of the turn before: the place of the op that made it."""
+    """The rule of an input that comes from the previous iteration: the index of the op that produced it."""
 
     maker: int
 
@@ -35,12 +35,12 @@ Rule = Literal["same", "own", "slice"] | Handed
 
 @dataclass
 class Column:
-    """The values that alike turns read in one place, from outside of each turn.
+    """The values of one input of the iterations, from outside of each iteration.
 
     Attributes:
-        values: by turn.
-        rule: "same": one value, or arrays of the same numbers; "own": each its own parameter (or a constant that
-            nobody else reads), or several used in turn; "slice": x[0], x[1], ... of one array; or `Handed`.
+        values: by iteration.
+        rule: "same": one value, or arrays with equal elements; "own": a separate parameter for each (or a constant that
+            no other op uses), or several parameters by rotation; "slice": x[0], x[1], ... of one array; or `Handed`.
     """
 
     values: list[str]
@@ -48,27 +48,27 @@ class Column:
 
 
 class Ends(NamedTuple):
-    """The readers of a run's results, as far as they do not read the last turn alone.
+    """The ops that use a run's results, except ops that only use the last iteration's.
 
     Attributes:
-        together: ops that read the results of all turns in order, as a `stack` does, with the places of those.
-        alike: ops, one for each turn, that read that turn's result alone, as a `reshape` before a `concat` does.
-        results: ids of results of the first turn, if all turns' are results of the whole.
+        together: ops that use the results of all iterations in order, like `stack`, with the indices of these inputs.
+        one_each: ops, one for each iteration, that only use its result, like a `reshape` before a `concat`.
+        results: ids of results of the first iteration, if those of all iterations are results of the whole.
     """
 
     together: dict[str, tuple[int, ...]]
-    alike: list[tuple[Op, ...]]
+    one_each: list[tuple[Op, ...]]
     results: set[str]
 
 
 class Run:
-    """Alike turns; begins with one, and takes those that follow while it can say how they differ."""
+    """A list of identical iterations; `takes` adds the next iteration if a rule covers its differences."""
 
     def __init__(self, turn: Sequence[Op], index: Index) -> None:
         self.index = index
         self.turns = [turn]
-        self.columns: dict[tuple[int, int], Column] = {}  # by the place of the op, and of its input
-        self._steps: dict[int, list[int]] = {}  # of the numbers in the keys of `x[t]`, from turn to turn
+        self.columns: dict[tuple[int, int], Column] = {}  # by the indices of the op and of its input
+        self._steps: dict[int, list[int]] = {}  # differences of the numbers in the keys of `x[t]`
         made = {op.output: i for i, op in enumerate(turn)}
         for i, op in enumerate(turn):
             for j, value in enumerate(op.inputs):
@@ -76,7 +76,7 @@ class Run:
                     self.columns[i, j] = Column([value])
 
     def takes(self, turn: Sequence[Op]) -> bool:
-        """Add one more turn, if it is like the others; else change nothing."""
+        """Add one more iteration if it is like the others; otherwise change nothing."""
         last = self.turns[-1]
         if len(turn) != len(last):
             return False
@@ -104,7 +104,7 @@ class Run:
         return True
 
     def _are_alike(self, place: int, one: Op, other: Op, steps: dict[int, list[int]]) -> bool:
-        """True if two ops compute the same; those that read x[t] may differ in numbers that grow evenly."""
+        """Return True if two ops compute the same; the index of x[t] may grow by a constant step."""
         values = self.index.values
         made, makes = values[one.output], values[other.output]
         if (one.name, len(one.inputs), one.differentiable) != (other.name, len(other.inputs), other.differentiable):
@@ -121,7 +121,7 @@ class Run:
         return True
 
     def _rule(self, column: Column, value: str, before: dict[str, int], turn: Sequence[Op]) -> Rule | None:
-        """The rule by which a place reads one more value; None if no rule holds."""
+        """Return the rule by which an input has one more value; None if no rule holds."""
         index, values, known = self.index, column.values, column.rule
         if known in (None, "same") and (value == values[0] or index.are_equal(value, values[0])):
             return "same"
@@ -133,7 +133,7 @@ class Run:
         return "slice" if known in (None, "slice") and self._is_next_slice(values, value, turn) else None
 
     def _is_next_own(self, values: list[str], value: str, turn: Sequence[Op]) -> bool:
-        """True if a value is one more parameter of its own, or several are used in turn: a, b, a, b."""
+        """Return True if a value is one more separate parameter, or parameters repeat by rotation: a, b, a, b."""
         if not (self.index.is_own(value, turn) and self.index.is_own(values[-1], self.turns[-1])):
             return False
         one, other = (self.index.values[v] for v in (value, values[-1]))
@@ -145,7 +145,7 @@ class Run:
         return value == values[len(values) - period]
 
     def _is_next_slice(self, values: list[str], value: str, turn: Sequence[Op]) -> bool:
-        """True if x[i] follows x[i - 1], and this turn alone reads it."""
+        """Return True if x[i] follows x[i - 1], and only this iteration uses it."""
         one, other = (self.index.makers.get(v) for v in (values[-1], value))
         if one is None or other is None or one.name != "getitem" or other.name != "getitem":
             return False
@@ -164,17 +164,17 @@ class Run:
 
     @property
     def handed(self) -> dict[tuple[int, int], int]:
-        """For each place that reads a result of the turn before, the place of the op that made it."""
+        """Loop-carried inputs: index of the op and of its input, to the index of the op that produced the value."""
         return {place: column.rule.maker for place, column in self.columns.items() if isinstance(column.rule, Handed)}
 
     @property
     def slices(self) -> list[tuple[Op, ...]]:
-        """Groups of ops, one for each turn, that take the turns' slices of an array."""
+        """Groups of ops, one for each iteration, that return the iterations' slices of an array."""
         found = [column.values for column in self.columns.values() if column.rule == "slice"]
         return [tuple([self.index.makers[v] for v in values]) for values in map(list, dict.fromkeys(map(tuple, found)))]
 
     def ends(self) -> Ends | None:
-        """The readers of its results; None if a picture of one turn could not tell what they read."""
+        """Return the ops that use its results; None if the first iteration does not determine their inputs."""
         ends = Ends({}, [], set())
         inside = {op.id for turn in self.turns for op in turn}
         side_by_side = not self.handed
@@ -195,7 +195,7 @@ class Run:
         return ends if ends.together or not side_by_side else None
 
     def _together(self, made: list[str], readers: list[list[Op]], ends: Ends) -> bool:
-        """True if the only reader of all results but the last reads all of them, side by side and in order."""
+        """Return True if only one op uses all results but the last, and it uses all of them, adjacent and in order."""
         reader = readers[0][0] if readers[0] else None
         if reader is None or any(found != [reader] for found in readers[:-1]) or reader not in readers[-1]:
             return False
@@ -209,7 +209,7 @@ class Run:
         return True
 
     def _one_by_one(self, readers: list[list[Op]], ends: Ends) -> bool:
-        """True if each result but the last has one reader, these are alike, and their results are read together."""
+        """Return True if each result but the last has one reader, these are identical, and an op uses their results."""
         first = readers[0][0] if readers[0] else None
         if first is None or any(len(found) != 1 for found in readers[:-1]):
             return False
@@ -224,7 +224,7 @@ class Run:
             return False
         if not self._together(made, [self.index.readers_of(value) for value in made], ends):
             return False
-        ends.alike.append(tuple(alike))
+        ends.one_each.append(tuple(alike))
         readers[-1].remove(alike[-1])
         return True
 
@@ -234,7 +234,7 @@ def _key(op: Op) -> object:
 
 
 def _step(one: Op, other: Op) -> list[int] | None:
-    """By how much the numbers in the parameters differ: all zeros if they are equal; None if more than numbers do."""
+    """Return the differences of the numbers in the parameters: zeros if equal; None if more than numbers differ."""
     if one.exact == other.exact:
         return [0] * len(NUMBER.findall(one.exact))
     if one.name != "getitem" or NUMBER.split(one.exact) != NUMBER.split(other.exact):

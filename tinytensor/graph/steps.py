@@ -1,9 +1,9 @@
-"""Turns of a loop: ops and calls that repeat and hand on their results, as the steps of a recurrence do.
+"""Find the iterations of loops: ops and calls that repeat and pass on their results, like a recurrence.
 
     for t in range(20):
         h = tt.tanh(x[:, t] @ W + h @ U)
 
-Each turn gets a stage, "step 1" to "step 20", so that a picture can show one of them (`fold`), and a page one by one.
+Each iteration gets a stage, "step 1" to "step 20", so that a picture can show one iteration (`fold`), and a page all.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from .runs import NUMBER, Run
 from .structure import Op, Scope, Structure, around
 
 FEWEST = 3
-"""A loop has at least this many turns; fewer are drawn one after the other."""
+"""A loop has at least this many iterations; fewer are drawn one after the other."""
 
 LONGEST = 64
-"""A turn has at most this many ops and calls."""
+"""An iteration has at most this many ops and calls."""
 
 TRIES = 4
-"""How many lengths of a turn to try from each place on, the shortest first."""
+"""The number of lengths of an iteration to try from each item, the shortest first."""
 
 MOST, GROUPS = 90, 12
 """On a page, a module with more items than the first is divided into at most GROUPS stages of 10, 100, ... items."""
@@ -31,38 +31,38 @@ Items = Sequence[Call | Op]
 
 
 def with_steps(structure: Structure) -> Structure:
-    """The structure with a stage around each turn of its loops.
+    """Put a stage around each iteration of the loops of a structure.
 
-    The same lines call a loop's own ops in each turn, each turn reads a result of the one before, and a picture of one
-    turn can tell what the others read (see `runs`).
+    The same source lines call a loop's ops in each iteration, each iteration uses a result of the previous one, and a
+    picture of one iteration determines the inputs of the others (see `runs`).
     """
     return _Finder(structure).result()
 
 
 def turns_of(structure: Structure) -> tuple[Structure, set[str], set[str]]:
-    """The turns of all loops that are not within another loop, to be drawn one by one.
+    """Find the iterations of all loops that are not within another loop, to draw each of them.
 
-    Returns the structure with a stage around the ops of each turn after its slice of the input; the ids of all turns,
-    of these stages, or of the module's call if a turn is one; and the ids of the ops that take a turn's slice of an
-    array from before the loop, as x[:, t] does.
+    Returns the structure with a stage around the ops of each iteration after its slice of the input; the ids of these
+    stages, or of the module's call if an iteration is a single call; and the ids of the ops that return an iteration's
+    slice of an array from before the loop, like x[:, t].
     """
     finder = _Unrolling(structure)
     return finder.result(), finder.turns, finder.slices
 
 
 def with_pages(structure: Structure) -> Structure:
-    """The structure with a stage, whose id begins with t, around each turn of the loops of a page.
+    """Put a stage, whose id begins with t, around each iteration of the loops of a page.
 
-    A loop is what the same lines compute again and again. Where there are many turns, or many items in a module, these
-    stand in stages of tens, hundreds, ...: "step 1 … step 200", of "step 1 … step 100", of "step 1 … step 10". Unlike
-    folding this leaves nothing out, so the items of one stage need not be alike. Linear in the size of the structure.
+    A loop is a repetition of ops from the same source lines. Many iterations, or many items in a module, are grouped in
+    stages of tens, hundreds, ...: "step 1 … step 200", of "step 1 … step 100", of "step 1 … step 10". Unlike folding
+    this omits nothing, so the items of one stage can differ. Linear in the size of the structure.
     """
     return _Pages(structure).result()
 
 
 class _Finder:
     letter = "s"  # of the ids of new stages
-    folds = True  # if a picture of one turn must tell what the others read
+    folds = True  # if a picture of one iteration must determine the inputs of the others
 
     def __init__(self, structure: Structure) -> None:
         self.structure = structure
@@ -77,7 +77,7 @@ class _Finder:
             )
 
     def look_through(self, level: Scope | None, items: Items) -> Items:
-        """Put the turns of loops among the items of a module into stages; returns what to look through next."""
+        """Put the iterations of loops among the items of a module into stages; return the items to search next."""
         for turns in self.loops(items):
             if len(turns) > 1:
                 for number, turn in enumerate(turns, 1):
@@ -85,7 +85,7 @@ class _Finder:
         return items
 
     def loops(self, items: Items) -> Iterator[list[Items]]:
-        """The turns of each loop; an item in no loop as one turn."""
+        """Yield the iterations of each loop; an item outside of loops as a single iteration."""
         keys = [self.key(item) for item in items]
         places: dict[object, list[int]] = {}
         for i, key in enumerate(keys):
@@ -101,9 +101,9 @@ class _Finder:
     def loop(
         self, items: Items, keys: list[object], start: int, ends: list[int], refused: dict[int, int]
     ) -> list[Items]:
-        """The turns of the loop that begins at an item; none if there is no loop.
+        """Return the iterations of the loop that begins at an item; an empty list if no loop does.
 
-        Notes in `refused`, for a length of turns, the place up to which they are alike, but cannot be folded.
+        `refused` gets, for a length of iterations, the index up to which they are identical but cannot be folded.
         """
         for end in ends:
             length = end - start
@@ -111,7 +111,7 @@ class _Finder:
                 break
             turn = items[start:end]
             if isinstance(turn[0], Call) and len(set(keys[start:end])) == 1 and self.folds:
-                continue  # alike calls are folded as they are
+                continue  # `fold` finds identical calls without stages
             if start < refused.get(length, 0) or any(isinstance(item, Op) and item.origin is None for item in turn):
                 continue
             run, turns = Run(ops_of(turn), self.index), [turn]
@@ -123,11 +123,11 @@ class _Finder:
             if len(turns) >= FEWEST and run.handed:
                 if not self.folds or run.ends() is not None:
                     return turns
-                refused[length] = start + (len(turns) - FEWEST) * length  # else each place would try it once more
+                refused[length] = start + (len(turns) - FEWEST) * length  # so that later items do not try it again
         return []
 
     def stage(self, level: Scope | None, items: Items, name: str) -> Call:
-        """Put items that follow each other into a new stage."""
+        """Put consecutive items into a new stage."""
         path = (*(level.path if level is not None else ()), name)
         place = f"{self.letter}{self.count + len(self.made) + 1}"
         self.made.append(Scope(place, name, "stage", path, level.id if level is not None else None))
@@ -135,7 +135,7 @@ class _Finder:
         return Call(self.made[-1], self.index, ops_of(items), [*items])
 
     def key(self, item: Call | Op) -> object:
-        """A key that is equal for the same place in each turn of a loop."""
+        """Return a key that is equal for corresponding items of the iterations of a loop."""
         if isinstance(item, Call):
             return item.scope.name, item.signature
         return item.name, item.origin, len(item.inputs), tuple(NUMBER.split(item.exact))
@@ -188,7 +188,7 @@ class _Pages(_Finder):
         return parts
 
     def group(self, level: Scope | None, items: Items) -> Call:
-        """A stage around items: "step 1 … step 10", or with the numbers of its ops."""
+        """Put a stage around items: "step 1 … step 10", or with the numbers of its ops."""
         names = [item.scope.name if isinstance(item, Call) else "…" for item in items]
         if len(set(names)) < len(names) or "…" in "".join(names):
             first, *_, last = [int(op.id[1:]) for op in ops_of(items)]
@@ -202,12 +202,12 @@ class _Pages(_Finder):
             turn, turns = keys[start : start + length], 1
             while keys[start + turns * length : start + (turns + 1) * length] == turn:
                 turns += 1
-            if turns > FEWEST and len(set(turn)) > 1:  # three are seen at once, as queries, keys and values are
+            if turns > FEWEST and len(set(turn)) > 1:  # three items are easy to read, like queries, keys and values
                 return [items[start + i * length : start + (i + 1) * length] for i in range(turns)]
         return []
 
     def key(self, item: Call | Op) -> object:
-        """An op's name and line, a module's or stage's name."""
+        """Return an op's name and line, or a module's or stage's name."""
         if isinstance(item, Op):
             return (item.name, item.origin) if item.origin is not None else item.id
         return item.scope.kind, item.scope.name, self.key(item.items[0]) if item.scope.kind == "formula" else ""

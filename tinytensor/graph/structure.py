@@ -22,7 +22,7 @@ class Value:
     """An array on its way through the computation.
 
     Attributes:
-        kind: "parameter" (of a module, or a leaf that wants a gradient and that no module was given), "input" (from
+        kind: "parameter" (of a module, or a leaf that requires a gradient, outside of modules), "input" (from
             outside, with a name), "constant" (from outside, without), "result" (of an op).
         name: of the parameter, or the variable that held it; "" if unknown.
         nbytes: its size in bytes.
@@ -86,11 +86,11 @@ class Op:
         operands: the op's names for them.
         output: the id of its result.
         formula: the formula of a fused op, in words.
-        parameters: its keyword arguments and the numbers among its inputs, as short text by name ("" if it has none).
+        parameters: its keyword arguments and the numbers among its inputs, as short text by name ("" if absent).
         scope: the id of the module call around it.
         origin: the source line that called it.
         differentiable: True if a gradient flows through it.
-        fused: True if it is a fast pair with a formula beside it.
+        fused: True if it is a fast pair that also has a formula.
         saved: the arrays that it keeps until the backward pass.
         seconds: how long it took; None if it was not measured.
         flops: an estimate of its multiplications and additions.
@@ -174,7 +174,7 @@ class Structure:
 
     @property
     def turns(self) -> list[tuple[Op, Step]]:
-        """The ops that had a turn in the backward pass, each with its turn, in the order of these."""
+        """Return the ops of the backward pass, each with its step, in the order of the steps."""
         found = [(op, op.step) for op in self.ops if op.step is not None]
         return sorted(found, key=lambda turn: turn[1].number)
 

@@ -25,7 +25,7 @@ PIECE = re.compile(
 WORD = rf"(?:(?![·…](?: |$))[^ ]*[{''.join(SIGNS)}{ABOVE}{BELOW}][^ ]*|[^ ]*\de[+{MINUS}-]\d[^ ]*|[=+/]|^[A-Za-z]$"
 WORD += r"|(?![aAI](?: |$))[A-Za-z]\d?(?:_[A-Za-z0-9]+)?)(?![^ ])"
 RUN = re.compile(rf"(?<![^ ])((?:\d[\d.]* )*{WORD}(?: (?:{WORD}|\d[\d.]*(?![^ ])))*)")
-"""Words of mathematics beside each other, with the numbers among them; `a` and `I` are words."""
+"""Adjacent words of mathematics, with the numbers among them; `a` and `I` are words."""
 
 OTHER = r'\providecommand\unicode[1]{\ifdefined\Umathchar\char"#1\relax\else[U+#1]\fi}'
 """The command for characters that LaTeX has no name for: LuaLaTeX and XeLaTeX take them from the paper's font."""

@@ -30,7 +30,7 @@ class Bar:
         kind: "op", or the module's class; "stage" or "formula".
         depth: how many modules are around it.
         begin, end: in seconds from the beginning of the forward pass.
-        backward: True for a turn in the backward pass.
+        backward: True for a step of the backward pass.
     """
 
     id: str
@@ -52,7 +52,7 @@ class Timeline(Chart):
     """The time line of a graph; `graph.timeline()` gives one.
 
     The time of an op in the forward pass runs from the end of the op before to its own end, so it includes the Python
-    code in between. The time of a turn in the backward pass is that of its gradient rules. Recording itself does not
+    code in between. The time of a step of the backward pass is that of its gradient rules. Recording itself does not
     count.
 
     Attributes:

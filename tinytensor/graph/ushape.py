@@ -9,7 +9,7 @@ from .picture import Picture
 
 
 def as_u(picture: Picture) -> Picture:
-    """The picture as a U if its skips say so, else as it is.
+    """Lay the picture out as a U if its skips form one; otherwise return it unchanged.
 
     A skip leads from an image (of two axes, or three) to one of its size, and around smaller ones. Two or more, each
     within another, make a U: both ends of a skip are at one height, and what reads the innermost one rises.

@@ -98,7 +98,7 @@ class Speaker(Index):
     """Knows the names of the values in a computation, and finds the words for each op.
 
     Args:
-        called: the names of some values in formulas; others have the last part of their own.
+        called: the names of some values in formulas; others have the last part of their names.
     """
 
     def __init__(self, structure: Structure, called: Mapping[str, str]) -> None:
