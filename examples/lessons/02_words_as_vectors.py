@@ -2,7 +2,7 @@
 # # 2. Words as vectors
 #
 # A dot product compares vectors. Words are not vectors. How does a word become one, and why should two words that mean
-# something alike get vectors that are alike?
+# something similar get similar vectors?
 
 # %%
 from itertools import islice
@@ -24,9 +24,9 @@ french, english = Vocabulary("fr"), Vocabulary("en")
 # %% [markdown]
 # ## One-hot times W is a look-up
 #
-# Number the words. Word i as a vector is 0 everywhere but for a 1 at place i: one-hot. All such vectors are equally far
-# apart, so nothing is alike. A matrix W with a row for each word makes short vectors of them, and since all other rows
-# are multiplied by 0, x W is just row i. `nn.Embedding` keeps W and takes the rows:
+# Number the words. Word i as a vector is 0 everywhere except for a 1 at index i: one-hot. All such vectors are equally
+# far apart, so no two words are similar. A matrix W with a row for each word makes short vectors of them, and since all
+# other rows are multiplied by 0, x W is just row i. `nn.Embedding` keeps W and takes the rows:
 
 # %%
 tt.manual_seed(0)
@@ -39,9 +39,9 @@ lesson.number("multiplications for a word, one-hot", len(french) * 64, ",.0f")
 # %% [markdown]
 # ## Known by its neighbours
 #
-# The rows of W begin as random numbers and are learned. From what? From text: words that stand beside the same words
-# get vectors that are alike. Skip-gram, one of the two models of *word2vec* (Mikolov et al. 2013, equations 1 and 2),
-# makes each word predict its neighbours:
+# The rows of W begin as random numbers and are learned. From what? From text: words that occur next to the same words
+# get similar vectors. Skip-gram, one of the two models of *word2vec* (Mikolov et al. 2013, equations 1 and 2), makes
+# each word predict its neighbours:
 #
 # $$\text{maximise} \sum_{w,\, c} \log \, p(c \mid w), \qquad
 # p(c \mid w) = \frac{e^{x_w \cdot y_c}}{\sum_k e^{x_w \cdot y_k}}$$
@@ -144,7 +144,7 @@ def ask(name, x):
 ask("French alone", alone)
 
 # %% [markdown]
-# Most answers are feminine adjectives, and few are the right one. That is no failure of skip-gram: in this text
+# Most answers are feminine adjectives, and few are the right one. That is not a failure of skip-gram: in this text
 # whatever is green may be black, so nothing tells one colour from another but their form. The vectors know what the
 # text knows. Now let each word predict its English word too, in which noir and noire are one, black:
 
@@ -180,8 +180,8 @@ lesson.show("plane", visualize.vectors(places, arrows=False, title="Words in a p
 
 # %% [markdown]
 # Both directions were found in other words, and hold for these. But along "feminine" only singulars are apart. The
-# direction was made of singulars, which stand beside "le" or "la", "un" or "une"; before a plural French says "les",
-# "des" and "mes" to both. A probe finds what its examples had in common, and that need not be all of a meaning.
+# direction was made of singulars, which follow "le" or "la", "un" or "une"; before a plural French says "les", "des"
+# and "mes" to both. A probe finds what its examples had in common, and that need not be all of a meaning.
 #
 # ## And the queen?
 #
@@ -214,5 +214,5 @@ lesson.number("projected on roi − homme: rank of reine", like(alone, royal, "r
 # `like(both, direction(both, [("mange", "mangé")]))[:9]`: what do the words on the way to a past have in common?
 # And the parallelogram: `m, k, w, q = (alone[i] for i in french.ids(["homme", "roi", "femme", "reine"]))` in the plane
 # of `axes = tt.linalg.qr(tt.stack([w - m, k - m], axis=1))[0]` are points for `visualize.vectors`, whose `ways` draw
-# arrows between them. Its fourth corner, `(k - m + w) @ axes`, is empty: the queen is beside the woman. The exercises:
+# arrows between them. Its fourth corner, `(k - m + w) @ axes`, is empty: the queen is next to the woman. The exercises:
 # `python examples/lessons/02_words_as_vectors.py --exercises > mine.py`, fill the holes, then `--check mine.py`.

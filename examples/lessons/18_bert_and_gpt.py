@@ -71,7 +71,7 @@ lesson.number("a layer of BERT with a causal mask and one of GPT: difference", a
 # %% [markdown]
 # ## What is asked
 #
-# The text is the English of [lesson 8](08_context.py), with no translation beside it. BERT is given a sentence in which
+# The text is the English of [lesson 8](08_context.py), without its translation. BERT is given a sentence in which
 # 15 % of the words are hidden, and says those (the paper hides eight of ten so, swaps one for another word, and leaves
 # one). GPT says of each word which comes next. Nobody has to write the answers: any text has them, and that is why both
 # grew.
@@ -135,7 +135,7 @@ for name, model, question in (("hidden words", bert, hide), ("next words", gpt, 
     lesson.number(f"{name}: the most frequent word", (asked == np.bincount(asked).argmax()).mean(), ".1%")
 
 # %% [markdown]
-# BERT fills gaps. It knows what kind of word stands there, from the words on both sides:
+# BERT fills gaps. It knows what kind of word is missing, from the words on both sides:
 
 # %%
 for line in ("Paul gave ? a book .", "Emma opens a bag ? closes it .", "Emma bought the carrot and ? it ."):
@@ -144,8 +144,8 @@ for line in ("Paul gave ? a book .", "Emma opens a bag ? closes it .", "Emma bou
     print(line, " ? is", ", ".join(f"{task.source.words[i]} {weights[i]:.0%}" for i in weights.argsort()[:-5:-1]))
 
 # %% [markdown]
-# GPT goes on. `generate` draws each word from what the model says comes next, and reads it with the others. Keys and
-# values of words that were read are kept: the mask says that no later word can change them.
+# GPT continues a text. `generate` draws each word from what the model says comes next, and reads it with the others.
+# Keys and values of words that were read are kept: the mask says that no later word can change them.
 
 # %%
 for ids in gpt.generate([[BOS]] * 6, 20, temperature=1.0).tolist():
@@ -180,11 +180,11 @@ lesson.show("live.html", visualize.live(*lesson.letters_backwards(), text="trans
 # ## What it means
 #
 # A causal mask makes of the encoder something that can write. Without one it knows both sides of a gap, and cannot
-# write: what follows would have to be known first. The two questions differ, so the two shares above are no contest.
+# write: what follows would have to be known first. The two questions differ, so the two shares above are not a contest.
 #
-# Nor need it be words. A vision transformer (ViT, Dosovitskiy et al. 2020) cuts a picture into squares and reads them
-# as BERT reads words: in place of the look-up, one matrix for all squares, which is a convolution whose kernel is as
-# large as its step. Of 224 × 224 pixels in three colours it makes 196 positions:
+# It does not have to be words. A vision transformer (ViT, Dosovitskiy et al. 2020) cuts a picture into squares and
+# reads them as BERT reads words: instead of the look-up, one matrix for all squares, which is a convolution whose
+# kernel is as large as its step. Of 224 × 224 pixels in three colours it makes 196 positions:
 
 # %%
 picture, side = tt.random.randn(1, 3, 224, 224), 16
@@ -197,7 +197,7 @@ lesson.number("positions of a picture", len(positions), ".0f")
 
 # %% [markdown]
 # Not all of the rest is size. BERT and the first GPT have the norm behind the sum, as the Transformer; the two models
-# here have it before ([lesson 13](13_residual_and_norm.py)). BERT reads two sentences at once: [CLS] stands in front of
+# here have it before ([lesson 13](13_residual_and_norm.py)). BERT reads two sentences at once: [CLS] is in front of
 # them, a vector of its segment is added to each word, and a second question is asked, whether the second sentence
 # follows the first. Both learn their positions, where the Transformer computes them, and have GELU for ReLU. BERT-base,
 # like the first GPT, has 12 layers, 12 heads and d_model 768, where this has 2, 4 and 64. What came after them is

@@ -2,8 +2,8 @@
 # # 24. Generation
 #
 # A language model does not write. It gives a probability to each word that could come next, and something else has to
-# choose. Take the likeliest one? Look ahead? Draw? With the same weights one choice writes the same sentence for ever,
-# another writes nonsense. Why, and what is to be done?
+# choose. Take the most likely one? Look ahead? Draw? With the same weights one choice writes the same sentence for
+# ever, another writes nonsense. Why, and what is to be done?
 
 # %%
 import re
@@ -23,9 +23,9 @@ lesson = Lesson("24_generation")
 # %% [markdown]
 # ## A text whose rules we know
 #
-# Four sentences of ten say that it rains. The others begin with "the" and tell of eight animals, and go on with "and"
-# more often than not. One word in fifty is a slip: any word. So we can say of each sentence whether it is right, and
-# how likely it is.
+# Four sentences of ten say that it rains. The others begin with "the" and are about eight animals, and continue with
+# "and" more often than not. One word in fifty is a slip: any word. So we can say of each sentence whether it is right,
+# and how likely it is.
 
 # %%
 ANIMALS = ["cat", "dog", "hen", "fox", "owl", "pig", "cow", "bee"]
@@ -73,7 +73,7 @@ def text(ids):
 # %% [markdown]
 # ## The likeliest word
 #
-# *Greedy*: always the likeliest. The picture has the words that it could choose from, and how likely each was.
+# *Greedy*: always the most likely word. The picture has the words that it could choose from, and how likely each was.
 
 # %%
 begin = tt.asarray([[1]])
@@ -88,7 +88,7 @@ lesson.show("greedy", visualize.decoding_steps(steps, [each.chosen for each in c
 
 # %% [markdown]
 # It finds no end. "and" is likelier than the end, and what is likeliest once is so again: large models that are decoded
-# like this repeat themselves, too (Holtzman et al. 2020). And the sentence is an unlikely one. "the" is the likeliest
+# like this repeat themselves, too (Holtzman et al. 2020). And the sentence is an unlikely one. "the" is the most likely
 # first word, but then come eight animals, each with an eighth. Greedy does not see that when it chooses.
 #
 # ## Looking ahead
@@ -106,14 +106,13 @@ wider = decoding.beam_search(model, begin, beam=10, length_penalty=0, max_length
 lesson.number("beam of ten: log-probability", sum(wider.log_probabilities), ".2f")
 
 # %% [markdown]
-# That is the likeliest sentence of all, and a wider beam finds no other. For a translation, where one good answer is
-# wanted, beams are used. Who wants a text gets the same one each time. So draw.
+# That is the most likely sentence of all, and a wider beam finds no other. Beams suit translation, which needs one good
+# answer. If you need varied text, they do not help: they return the same sentence each time. So draw.
 #
 # ## Temperature and top-p, by hand
 #
-# Four words, and what each way makes of their probabilities. *Temperature* T divides the logits: p becomes
-# p^(1/T), divided by the sum. *Top-p* keeps the likeliest words that together reach p, the nucleus, and leaves out the
-# rest.
+# Four words, and what each way makes of their probabilities. *Temperature* T divides the logits: p becomes p^(1/T),
+# divided by the sum. *Top-p* keeps the most likely words that together reach p, the nucleus, and leaves out the rest.
 
 # %%
 four = tt.asarray([0.5, 0.3, 0.15, 0.05])
@@ -166,7 +165,7 @@ lesson.show("right", visualize.curves(lines, title="Share of right sentences", x
 # but there are many, and a sentence has many chances to meet one. Top-p cuts those off: more sentences are right than
 # in the text that the model has learned from. A high temperature gives slips more weight, and one sentence in five
 # stays right. A low one has no slips, and often no end, for it goes where greedy goes. The beam's sentence surprises by
-# less than half of what the text does: people do not say the likeliest thing all the time.
+# less than half of what the text does: people do not say the most likely thing all the time.
 #
 # ## What it means
 #
@@ -174,7 +173,7 @@ lesson.show("right", visualize.curves(lines, title="Share of right sentences", x
 # where there are many. Temperature and top-p turn the same screw in two ways, how much of the tail may be drawn. No
 # setting is right for all models, since a better model needs less of it: its tail has fewer slips.
 #
-# All of it is in [decoding.py](../../models/decoding.py), which knows nothing of models but their logits;
+# All of it is in [decoding.py](../../models/decoding.py), which only depends on the logits of a model;
 # `model.generate` in [generation.py](../../models/generation.py) has the names that `transformers` has. In
 # [a live page](../../docs/pictures.md) temperature and top-p are sliders.
 #
