@@ -81,12 +81,12 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules of decoding beside the model. The numbers are those of `transformers`, under its names.
+    """The rules of decoding in addition to the model. The numbers are those of `transformers`, under its names.
 
     Attributes:
         repetition_penalty: of an id that was said, a positive logit is divided by it, a negative one multiplied (Keskar
             et al. 2019, section 4.1); beam search does so with log-probabilities. 1 changes nothing.
-        no_repeat_ngram_size: no run of so many ids comes twice (Paulus et al. 2017, section 2.5); 0 allows all.
+        no_repeat_ngram_size: no sequence of n ids occurs twice (Paulus et al. 2017, section 2.5); 0 allows all.
         eos_id: the id or ids that end a text; None for the model's.
         stop: True for the ids of a text, without its source, that end with it.
         with_source: count the source among what was said, as the beginning of the text.
@@ -135,8 +135,8 @@ class Rules:
 def stop_at(stop: Any, tokenizer: Any = None) -> Callable[[list[int]], bool] | None:
     """`Rules.stop` for a text, or a list of texts and of lists of ids; None and a function as they are.
 
-    A text needs a tokenizer with `decode(ids)`, and ends all as soon as it is in what was said. Raises ValueError where
-    there is none, and TypeError for anything else.
+    A text needs a tokenizer with `decode(ids)`, and ends all as soon as it is in what was said. Raises ValueError
+    without a tokenizer, and TypeError for anything else.
     """
     if stop is None or callable(stop):
         return stop
@@ -169,12 +169,12 @@ NO_RULES = Rules()
 
 @settings
 def greedy(model: Decodable, source: Any, *, max_length: Limit = 200, rules: Rules = NO_RULES) -> list[Hypothesis]:
-    """For each sentence, the likeliest id at each step.
+    """Decode greedily: choose the most likely id of each sentence at each step.
 
     Args:
         source: ids (sentences, source), padded.
         max_length: the most ids, eos included: a number, or (a, b) for a * (ids of the source) + b, rounded down, as
-            fairseq's --max-len-a and --max-len-b. Never more than `model.max_length`, if there is one.
+            fairseq's --max-len-a and --max-len-b. Never more than `model.max_length`, if any.
         rules: what else changes and ends a text.
 
     Scores have length penalty 1: they are mean log-probabilities. Dropout is off meanwhile.
@@ -216,7 +216,7 @@ Choice = Callable[[Tensor, Any], tuple[Tensor, Tensor]]
 
 
 def drawing(model: Decodable, batch: int, generator: tt.random.Generator | None = None, **narrowing: Any) -> Choice:
-    """The choice of `sample` for a batch of so many sentences."""
+    """Return the choice of `sample` for a batch of this number of sentences."""
     generator = generator or tt.random.default_generator
 
     def drawn(logits: Tensor, sentences: Any) -> tuple[Tensor, Tensor]:
@@ -246,15 +246,15 @@ def next_probabilities(
     top_p: float | None = None,
     min_p: float | None = None,
 ) -> Tensor:
-    """The distribution to draw from: softmax(logits / temperature), narrowed to the likeliest ids.
+    """The distribution to draw from: softmax(logits / temperature), narrowed to the most likely ids.
 
     Args:
         logits: (..., vocabulary).
-        temperature: below 1 favours likely ids, towards 0 only the likeliest.
-        top_k: only the k likeliest ids (Fan et al. 2018).
-        top_p: of those, only the likeliest whose probabilities together reach p: the nucleus (Holtzman et al. 2020).
-            It always includes the likeliest.
-        min_p: of those, only ids at least so likely as this share of the likeliest (Nguyen et al. 2024).
+        temperature: below 1 favours likely ids, towards 0 only the most likely.
+        top_k: only the k most likely ids (Fan et al. 2018).
+        top_p: of those, only the most likely whose probabilities together reach p: the nucleus (Holtzman et al.
+            2020). It always includes the most likely id.
+        min_p: of those, only ids with at least this share of the highest probability (Nguyen et al. 2024).
 
     Returns probabilities (..., vocabulary) in float64, 0 for the ids left out; the others sum to 1. Of ids with equal
     probabilities, it keeps the first.
@@ -275,7 +275,7 @@ def next_probabilities(
         before = tt.cumulative_sum(probabilities, axis=-1) - probabilities
         kept = tt.where(before < top_p, kept, -np.inf)
     if min_p is not None:
-        kept = tt.where(tt.exp(kept) >= min_p, kept, -np.inf)  # the likeliest is exp(0)
+        kept = tt.where(tt.exp(kept) >= min_p, kept, -np.inf)  # the most likely id has exp(0)
     count = logits.size // vocabulary
     rows = tt.arange(count, device=logits.device)[:, None]
     narrowed = tt.zeros((count, vocabulary), dtype=tt.float64, device=logits.device)
@@ -391,7 +391,7 @@ def beam_search(
             in fairseq: 0 favours short ones, 1 compares the means, more favours long ones.
         early_stopping: None searches as above. Others search as `transformers` does (Wolf et al. 2020): of the
             hypotheses that ended the best `beam` stay, and at the limit only the first `beam` continuations end. True
-            is done with `beam` of them. False goes on while the likeliest beginning, if it ended now, would be better
+            is done with `beam` of them. False continues while the most likely prefix, if it ended now, would be better
             than the worst of them; "never" assumes the limit as its length, if length_penalty is above 0.
     """
     if beam < 1:
@@ -430,7 +430,7 @@ def _search(
                 found.append(_hypothesis(ids.tolist(), log_probabilities.tolist(), length_penalty))
 
     def is_done(sentence: int, likeliest: float, length: int) -> bool:
-        """Keep the best of what has ended; True if that is enough, beside a beginning of this log-probability."""
+        """Keep the best ended hypotheses; True if no prefix of this log-probability can improve them."""
         found = ended[sentence]
         found.sort(key=lambda hypothesis: -hypothesis.score)
         del found[beam:]
@@ -537,10 +537,10 @@ def _likeliest(logits: Tensor, count: int, pad_id: int | None) -> tuple[Tensor, 
 
 
 def _check_possible(log_probabilities: np.ndarray) -> None:
-    """Raise ValueError if the likeliest id other than padding has no probability: none can follow."""
+    """Raise ValueError if no id except padding has a probability: none can follow."""
     if not np.isfinite(log_probabilities).all():
         raise ValueError(
-            "decoding: no id can follow: the model's logits hold NaN or infinity, or are -inf but for padding; "
+            "decoding: no id can follow: the model's logits hold NaN or infinity, or are -inf except for padding; "
             "look for what overflows in the model, for weights that diverged in training, or for a "
             "no_repeat_ngram_size that leaves no id"
         )

@@ -1,4 +1,4 @@
-"""A trace of decoding: the likeliest ids at each step, the tree of a beam search, and pictures of both.
+"""A trace of decoding: the most likely ids at each step, the tree of a beam search, and pictures of both.
 
 Decoding itself is in `decoding.py` and does not depend on this: it runs the model again, step by step, or watches it
 during a search.
@@ -58,7 +58,7 @@ class Choice:
     """One step of decoding with one branch.
 
     Attributes:
-        ids: the likeliest ids, best first; the chosen one comes last if it is not among them.
+        ids: the most likely ids, best first; the chosen id comes last if it is not among them.
         probabilities: the probability of each, given all ids before.
         chosen: the place of the chosen one.
     """
@@ -118,7 +118,7 @@ class Branch:
         id: its last id.
         log_probability: that of this id, given those before.
         score: that of a hypothesis that ends here; else None.
-        followed: True if the search went on from here, or ended here; False if others were better.
+        followed: True if the search continued from here, or ended here; False if others were better.
     """
 
     parent: int | None

@@ -51,10 +51,10 @@ class FolderTokenizer:
         """Load a folder's tokenizer.json, or vocab.txt of WordPiece, or vocab.json and merges.txt of BPE.
 
         Special tokens are those of tokenizer_config.json, special_tokens_map.json and added_tokens.json. Without a
-        padding token, or where it is a word or begins or ends texts as well, -1 fills short rows. Texts are cut where
-        the files of a sentence transformer say so.
+        padding token, or where it is a word or begins or ends texts as well, -1 fills short rows. Texts are cut to
+        the length that the files of a sentence transformer set.
 
-        Raises PretrainedError, with the file's name, if there is none, or a damaged one.
+        Raises PretrainedError, with the file's name, if it is missing or damaged.
         """
         (tokenizers,) = packages("tokenizers")
         path = Path(folder)
@@ -63,7 +63,7 @@ class FolderTokenizer:
             made = _made(tokenizers, path, said)
             special = _add_tokens(tokenizers, path, made, said)
             made.encode("a ☃")  # fails where a word that is not known has no id
-        except BaseException as error:  # the package raises plain ones, and panics that are no Exception
+        except BaseException as error:  # panics of the package do not derive from Exception
             if isinstance(error, (PretrainedError, KeyboardInterrupt, SystemExit)):
                 raise
             raise PretrainedError(f"{path}: no tokenizer that can be read ({str(error)[:200]})") from None
@@ -107,7 +107,7 @@ class FolderTokenizer:
         Args:
             messages: one after the other, each with a "role" ("system", "user" or "assistant") and its "content"; a
                 text alone is one message of the user.
-            answer: end with what begins an answer, for `generate` to go on from.
+            answer: end with the start of an answer, which `generate` continues.
 
         Raises ValueError for a model that has no template, or messages that its template does not take.
         """
@@ -278,7 +278,7 @@ def byte_pairs(
 
 
 def _template(folder: Path, said: dict[str, Any]) -> str | None:
-    """The template of a chat: in a file of its own, or among the words of the tokenizer."""
+    """Return the template of a chat: from a separate file, or from the tokenizer's config."""
     if (folder / TEMPLATE).exists():
         return reading(read_text, folder / TEMPLATE)
     found = said.get("chat_template")

@@ -26,7 +26,7 @@ class Generates:
     """A `Decodable` module that generates.
 
     Attributes:
-        continues: True if what it generates goes on with the prompt, False if it answers a source.
+        continues: True if it continues the prompt, False if it answers a source.
     """
 
     continues = False
@@ -76,13 +76,13 @@ class Generates:
                 generator; default: if there is a temperature above 0.
             num_beams: above 1, the number of hypotheses for `decoding.beam_search`, with early_stopping, as in
                 `transformers`, and length_penalty.
-            num_return_sequences: the continuations of each prompt, row after row: the best of a beam, or as many draws.
+            num_return_sequences: the continuations of each prompt, row after row: the best n of a beam, or n draws.
             repetition_penalty, no_repeat_ngram_size: see `decoding.Rules`; a language model has said its prompt.
-            eos_token_id: the id or ids that end a text, in place of the model's.
+            eos_token_id: the id or ids that end a text, instead of the model's.
             pad_token_id: fills rows behind their end; in prompts it is padding, too, unless it ends a text.
             stop: a text, or a list of texts and of lists of ids, after which a continuation ends; or a function that is
                 True for the ids of one that ends there.
-            tokenizer: has `decode(ids)`, for texts in stop; default: `model.tokenizer`, if there is one.
+            tokenizer: has `decode(ids)`, for texts in stop; default: `model.tokenizer`, if any.
             streamer: gets the ids of one prompt as they come: an object with `put` and `end`, as `transformers` has
                 them, gets the prompt first; a function gets ids alone. `stream` is an iterator.
 
@@ -190,7 +190,7 @@ def _pieces(ids: Iterable[Any], tokenizer: Any) -> Iterator[str]:
 
 
 def told(streamer: Any, prompt: Tensor, ids: Iterable[int]) -> list[int]:
-    """The ids, each of which a streamer is told as it comes."""
+    """Yield the ids, and pass each to a streamer as it comes."""
     has_put, said = hasattr(streamer, "put"), []
     if not has_put and not callable(streamer):
         raise TypeError(f"generate: a streamer is a function, or has put and end, got {streamer!r}")

@@ -69,7 +69,7 @@ class DecoderCache(metaclass=Replaceable):
         return tt.expand_dims(self.hidden, axis=1)
 
     def forget(self, count: int) -> None:
-        """Drop the first places, so many, which no branch is to see again; `length` still counts them."""
+        """Drop the first `count` positions, which no branch uses any more; `length` still counts them."""
         if self.hidden is not None:
             self.hidden = self.hidden[:, :, count:]
         for layer in self.layers:
@@ -121,7 +121,7 @@ class LayerCache(metaclass=Replaceable):
         return self._buffer
 
     def forget(self, count: int) -> None:
-        """Drop the first places, so many; the others move to memory of their own."""
+        """Drop the first `count` positions; the others move to separate memory."""
         left = self.places - count
         self._buffer = self._buffer[:, count : self.places]
         self.grow(left + 1)
@@ -148,8 +148,8 @@ WHOLE_AND_STEP = (("forward", "step"), ("forward", "attend"), ("decode", "next_l
 def passed_by(model: Module) -> str | None:
     """The path of the first module of which decoding in steps would pass something by, or None.
 
-    A step computes one position by a method of its own, written beside the `forward` of its class. It calls no hook of
-    the module, nor a `forward` that a subclass or an assignment put in place of that one.
+    A step computes one position by a separate method, next to the `forward` of its class. It does not call hooks of
+    the module, or a `forward` that a subclass or an assignment put there.
     """
     for path, module in model.named_modules():
         pairs = [pair for pair in WHOLE_AND_STEP if all(hasattr(type(module), name) for name in pair)]

@@ -118,7 +118,7 @@ class record_attention:
         """Record one call, in the module that is being called.
 
         Args:
-            q, k, v: (..., length, size), of separate heads; no q and k where scores are no products.
+            q, k, v: (..., length, size), of separate heads; no q and k if scores are not products.
             mask: boolean (True: hidden) or added to the scores.
             scale: what the products of queries and keys are multiplied by; None likewise.
             weights: (..., target, source).
@@ -131,7 +131,7 @@ class record_attention:
         scopes = tuple(state.scopes)
         causal = added is not None and _is_causal(added)
         kind = _kind(scopes, same, causal, weights.shape[-2] == weights.shape[-1])
-        # The outermost module has no name of its own, only its class's; parts of a model are called without it too.
+        # The outermost module only has its class's name; parts of a model are called without it too.
         path = ".".join(scopes[1:] if len(scopes) > 1 and scopes[0][:1].isupper() else scopes)
         self.calls.append(AttentionCall(path, kind, query, key, value, w, shown, scale))
 
@@ -151,12 +151,12 @@ class AttentionCall:
             "decoder", which the names of the modules around it say, and where they do not, a causal mask. None where
             it cannot be known.
         query, key, value: (batch, heads, target, d_k), (batch, heads, source, d_k) and (batch, heads, source, d_v). No
-            query and key where the weights are no softmax of their products alone, as with Bahdanau's attention.
+            query and key if the weights are not a softmax of their products alone, as in Bahdanau's attention.
         weights: (batch, heads, target, source), before dropout; their rows add up to one, or to zero where all is
             masked, or to less than one for the window of local attention (Luong et al. 2015).
         mask: None, or (batch, heads, target, source): boolean, True where attention was not allowed, or what was
             added to the scores.
-        scale: what the products of queries and keys were multiplied by; None where there are none.
+        scale: the factor of the products of queries and keys; None without products.
     """
 
     path: str
@@ -209,6 +209,6 @@ def _numpy(x: Tensor) -> np.ndarray:
 
 
 def _four(x: np.ndarray) -> np.ndarray:
-    """As (batch, heads, length, size): without heads there is one, and what stands before heads is the batch."""
+    """Reshape to (batch, heads, length, size): without heads, one head; all axes before heads are the batch."""
     heads = x.shape[-3] if x.ndim > 3 else 1
     return x.reshape(math.prod(x.shape[:-2]) // max(heads, 1), heads, *x.shape[-2:])

@@ -46,7 +46,7 @@ class TracedNode(Node):
         scope: while recording, the call of the module it was made in.
         needs: while recording, for each input, True if it wanted a gradient.
         sources: while recording, each input: a node, None, or a number as it is. Arrays that no recorded op made have a
-            node of their own, without an op.
+            separate node, without an op.
         values: while recording, the arrays (or numbers) of the inputs and, last, of the result.
         seen: while recording, the same for small arrays, copied: what later writes do not change.
         version: for the node of an array that was written unseen, the node that it had before, and the count of writes.
@@ -175,7 +175,7 @@ class Step(NamedTuple):
     """One op's turn in a backward pass.
 
     Attributes:
-        number: the number of the turn, from 1.
+        number: the number of the step, from 1.
         arrived: the gradient of the op's result, summed over the paths that lead here.
         left: the gradients of its inputs, None where none was wanted.
         seconds: how long the rules took.
@@ -278,7 +278,7 @@ class Recording:
                 parts.extend(part.values() if isinstance(part, dict) else part)
 
     def made(self, array: Any, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Note how an array was made: the function, and its arguments but for dtype and device, or what fills it.
+        """Note how an array was made: the function, and its arguments except dtype and device, or its fill value.
 
         Returns None, the node of such an array.
         """
@@ -291,7 +291,7 @@ class Recording:
             node.read = self.site()[0]
 
     def name(self, tensor: Any, name: str) -> None:
-        """Name a Tensor, unless it has a name; "input" does not count, as many a `forward` calls anything that."""
+        """Name a Tensor, unless it has a name; "input" does not count, a common name of `forward`'s argument."""
         node = self.node(tensor)
         if node.variable in ("", "input"):
             node.variable = name
@@ -328,11 +328,11 @@ class Recording:
         self.alive.append(array)
 
     def _was_written(self, array: Any) -> bool:
-        """True if the memory of an array was written since its node was known, by what is no op."""
+        """Return True if the memory of an array was written since its node was known, without an op."""
         return written_since(self.known.get(id(array), self.began), (array,)) is not None
 
     def _version(self, node: Node, array: Any) -> Node:
-        """A node of its own for an array that was written unseen, as an optimiser's step does."""
+        """Return a separate node for an array that was written without an op, like an optimiser's step."""
         if (known := self._written_elsewhere(node, array)) is not None:
             return known
         first, _ = version_of(node)
@@ -386,7 +386,7 @@ class Recording:
             elif np.intersect1d(_addresses(part), _addresses(array)).size:
                 return None
             else:
-                continue  # beside it
+                continue  # outside of the view
             key = tuple([xp.asarray(i) for i in np.unravel_index(places, shape)])
             params = {"key": key, **more}
             content = OPS[name].function(xp, *given, **params)
@@ -410,7 +410,7 @@ class Recording:
         return ""
 
     def cast(self, array: Any, other: Any) -> None:
-        """An op uses `other` in place of an array, to match its other inputs' dtype: pictures show the array itself."""
+        """An op uses `other` instead of an array, to match its other inputs' dtype: pictures show the array itself."""
         self._know(other, self.maker(array))
 
     def add(self, node: TracedNode, parents: tuple[Node | None, ...], values: Any) -> None:

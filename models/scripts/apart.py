@@ -1,11 +1,11 @@
-"""A program of somebody else's, in a process of its own, with limits: of time, of memory, of what it prints.
+"""Run somebody else's program in a separate process, with limits of time, of memory and of output.
 
     outcome = run_apart([sys.executable, "answers.py"], seconds=10, megabytes=1024, folder=Path("runs/ada"))
     print(outcome.ended, outcome.code, outcome.out)  # out of time None ...
 
-These limits are for programs that go wrong, and for simple cheats. They are no prison: the program has the rights of
-the user who starts it, so it can read files, write elsewhere and use the network, and each process that it starts gets
-as much memory again. Run programs that you do not trust in a container, or as a user who may do nothing.
+These limits are for programs that go wrong, and for simple cheats. They are not a sandbox: the program has the rights
+of the user who starts it, so it can read files, write elsewhere and use the network, and each process that it starts
+gets as much memory again. Run programs that you do not trust in a container, or as a user who may do nothing.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def run_apart(
             have no such limit, and there this is ignored.
         folder: where it runs, its home, and where its temporary files go.
         leaves: a file that a whole run has written at its end; without it the run exited early.
-        environment: variables beside the few that every program needs; others of ours it does not get.
+        environment: variables in addition to the few that every program needs; the program gets no others.
         characters: how much is kept of what it prints on stdout, and on stderr. The rest is read and dropped.
 
     Raises OSError if the program cannot be started.
@@ -102,7 +102,7 @@ def run_apart(
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        start_new_session=os.name == "posix",  # a group of its own, which can be killed whole
+        start_new_session=os.name == "posix",  # a separate process group, which one signal kills
     )
     streams = [_Kept(stream, characters) for stream in (process.stdout, process.stderr) if stream]
     in_time = True

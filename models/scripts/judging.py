@@ -1,4 +1,4 @@
-"""Judging a file of answers: they run in a process of their own, and the verdicts are found in this one.
+"""Grade a file of answers: they run in a separate process, and this process computes the verdicts.
 
     verdicts, printed = judge(Path("exercises/05_scaling.py"), Path("mine.py"))
 
@@ -44,7 +44,7 @@ def judge(
 ) -> tuple[list[Verdict], str]:
     """A verdict on each exercise of a file, in order, and what the file of answers printed.
 
-    The answers run in a process of their own, with limits of time and memory (see `apart.py`), and verdicts are found
+    The answers run in a separate process, with limits of time and memory (see `apart.py`), and verdicts are found
     here, from the results (see `answers.py`). After an answer that does not come to its end, the next ones are tried in
     another process.
 
@@ -87,7 +87,7 @@ def judge(
 def check_file(path: Path, answers: Path) -> int:
     """Print for each exercise of a file whether the answer in another one is right; the exit code says whether all are.
 
-    Answers run in a process of their own (see `judge`); what they print is printed first.
+    Answers run in a separate process (see `judge`); their output is printed first.
     """
     with command_line.told(Unreadable, prefix="--check: "):
         verdicts, printed = judge(path, answers)
@@ -154,7 +154,7 @@ def _answer() -> None:
 
 
 def _entries(log: Path) -> list[Any]:
-    """The lists in a log, up to the first line that is none."""
+    """Return the lists in a log, up to the first line that is not a list."""
     found: list[Any] = []
     for line in _text(log).splitlines():
         try:
@@ -168,7 +168,7 @@ def _entries(log: Path) -> list[Any]:
 
 
 def _text(path: Path) -> str:
-    """The beginning of a file, or "" if there is none."""
+    """Return the beginning of a file, or "" if the file is missing."""
     try:
         with open(path, "rb") as file:
             return file.read(LARGEST_LOG).decode("utf-8", "replace")

@@ -35,9 +35,9 @@ def _gru(x, initial, weight, bias, present, *, reverse):
     """r = σ(x_r + W_r h + b_r), z = σ(x_z + W_z h + b_z), n = tanh(x_n + r (W_n h + b_n)), h' = (1 - z) n + z h.
 
     ∂L/∂x = (e_n ⊙ q ⊙ r (1 − r), e_h ⊙ (h − n) ⊙ z (1 − z), e_n), e_n = e_h ⊙ (1 − z) ⊙ (1 − n²), q = W_n h + b_n
-    ∂L/∂initial = e_h ⊙ z + (∂L/∂x with e_n ⊙ r for e_n) W of the first turn; e_h is this of the turn after, plus g
-    ∂L/∂weight = Σ (∂L/∂x with e_n ⊙ r for e_n)ᵀ h, over the turns
-    ∂L/∂bias = Σ (∂L/∂x with e_n ⊙ r for e_n), over the turns
+    ∂L/∂initial = e_h ⊙ z + (∂L/∂x with e_n ⊙ r for e_n) W of the first step; e_h is this of the next step, plus g
+    ∂L/∂weight = Σ (∂L/∂x with e_n ⊙ r for e_n)ᵀ h, over the steps
+    ∂L/∂bias = Σ (∂L/∂x with e_n ⊙ r for e_n), over the steps
     """
     h, states = initial, {}
     for t in _order(len(x), reverse):
@@ -102,9 +102,9 @@ def _lstm(x, initial, cell, weight, present, *, reverse):
     """i, f, o = σ(x + W h), g = tanh(x_g + W_g h), c' = f c + i g, h' = o tanh(c'); the last row holds the last c.
 
     ∂L/∂x = (e_c ⊙ u ⊙ i (1 − i), e_c ⊙ c ⊙ f (1 − f), e_c ⊙ i ⊙ (1 − u²), e_h ⊙ tanh(c') ⊙ o (1 − o)), u being the tanh
-    ∂L/∂initial = ∂L/∂x W of the first turn; e_h is this of the turn after, plus its own g
-    ∂L/∂cell = e_c ⊙ f of the first turn; e_c is this of the turn after, plus e_h ⊙ o ⊙ (1 − tanh²(c'))
-    ∂L/∂weight = Σ (∂L/∂x)ᵀ h, over the turns
+    ∂L/∂initial = ∂L/∂x W of the first step; e_h is this of the next step, plus its own g
+    ∂L/∂cell = e_c ⊙ f of the first step; e_c is this of the next step, plus e_h ⊙ o ⊙ (1 − tanh²(c'))
+    ∂L/∂weight = Σ (∂L/∂x)ᵀ h, over the steps
     """
     h, c, states = initial, cell, {}
     for t in _order(len(x), reverse):
@@ -160,8 +160,8 @@ def _rnn(x, initial, weight, present, *, nonlinearity, reverse):
     """h' = tanh(x + W h), or max(x + W h, 0).
 
     ∂L/∂x = e_h ⊙ (1 − h'²), or e_h where h' > 0
-    ∂L/∂initial = ∂L/∂x W of the first turn; e_h is this of the turn after, plus its own g
-    ∂L/∂weight = Σ (∂L/∂x)ᵀ h, over the turns
+    ∂L/∂initial = ∂L/∂x W of the first step; e_h is this of the next step, plus its own g
+    ∂L/∂weight = Σ (∂L/∂x)ᵀ h, over the steps
     """
     h, states = initial, {}
     for t in _order(len(x), reverse):

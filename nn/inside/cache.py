@@ -21,7 +21,7 @@ class cache(Watcher, Mapping[str, Any]):
         loss.backward()
         values["layers.3"]                          # what a module returned: (batch, length, d_model)
         values["layers.3.norm2.input"]              # an argument of its forward
-        values["layers.3.self_attn.weights"][:, 6]  # head 6; beside it q, k, v, scores and z
+        values["layers.3.self_attn.weights"][:, 6]  # head 6; also q, k, v, scores and z
         values["layers.3"].grad                     # of what takes part in a gradient
 
     q, k, v and z are (batch, heads, length, head_dim), after rotation, with keys and values repeated for the heads
@@ -55,7 +55,7 @@ class cache(Watcher, Mapping[str, Any]):
         self._values: dict[str, list[Any]] = {}
 
     def meet(self, name: str, value: Any) -> Any:
-        """Keep the value; one that requires a gradient goes on as it is."""
+        """Keep the value; a value that requires a gradient stays part of the graph."""
         if not state.recomputing and (kept := _kept(value)) is not None:
             self._values.setdefault(name, []).append(kept)
         return value if isinstance(value, Tensor) and value.requires_grad else None

@@ -15,7 +15,7 @@ from .watching import Watcher, matching, places
 
 
 class intervene(Watcher):
-    """Within it, other values go on in a model in place of those that it computes; gradients follow them.
+    """Context manager that replaces values of a model during its forward pass; gradients follow the new values.
 
         with nn.intervene(model, {"layers.3.self_attn.z": {6: 0.0}}):      # without head 6
             model(ids)
@@ -23,9 +23,9 @@ class intervene(Watcher):
             model(ids)
         with nn.intervene(model, {"layers.*.self_attn.weights": lambda weights: weights.detach()}): ...
 
-    Names, shapes and decoding are as `nn.cache` says. A cache around it keeps what goes on, a cache within it what was
-    computed. Only this thread is concerned. What `nn.utils.checkpoint` computes again in the backward pass is changed
-    then if `backward` is called within it, too.
+    Names, shapes and decoding are as `nn.cache` says. A cache around it keeps the replaced values, a cache within it
+    the computed values. Only this thread is concerned. What `nn.utils.checkpoint` computes again in the backward pass
+    is changed then if `backward` is called within it, too.
 
     Args:
         model: any module.
@@ -71,7 +71,7 @@ def _changed(name: str, value: Any, change: Any) -> Any:
     if callable(change):
         change = change(value)
         if change is None:
-            raise TypeError(f"intervene: the function for {name!r} returned None; expected the value that is to go on")
+            raise TypeError(f"intervene: the function for {name!r} returned None; expected the value to continue with")
     if not isinstance(value, Tensor):
         return change
     new = tt.astype(beside(change, value), value.dtype, copy=False)

@@ -93,7 +93,7 @@ def near(name: str, known: list[str]) -> str:
 class Watcher:
     """A context manager that meets values at some places of a model, in this thread.
 
-    Of two watchers, the inner one comes first. What `meet` returns goes on in place of the value, unless it is None.
+    Of two watchers, the inner one comes first. The model continues with the result of `meet`, unless that is None.
     """
 
     def __init__(self, at: dict[str, Place]) -> None:
@@ -128,7 +128,7 @@ class _Here(threading.local):
 
 _here = _Here()
 _lock = threading.RLock()
-_counts: dict[Any, tuple[int, Callable[[], None]]] = {}  # of what is told: for how many watchers, and how to end it
+_counts: dict[Any, tuple[int, Callable[[], None]]] = {}  # number of watchers, and how to stop
 
 
 def watchers() -> tuple[Watcher, ...]:
@@ -137,7 +137,7 @@ def watchers() -> tuple[Watcher, ...]:
 
 
 def _hear(place: Place, value: Any) -> Any:
-    """The value that goes on in place of this one; None if no watcher says so."""
+    """Return the value that replaces this one; None if no watcher replaces it."""
     new = None
     for watcher in _here.watchers:
         if place in watcher._at and (found := watcher.meet(watcher._at[place], value)) is not None:
@@ -207,7 +207,7 @@ def _after(module: Module, output: Any) -> Any:
 
 
 def _tell_variables(module: Module) -> Callable[[], None]:
-    """A `forward` of its own for a module, during which its attention is listened to."""
+    """Return a `forward` for a module that also listens to its attention."""
     whole: Any = type(module).forward
     own, former = vars(module), vars(module).get("forward")
 

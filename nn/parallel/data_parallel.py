@@ -5,7 +5,7 @@ Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data Parallel 
 The engine visits leaves last, so a hook on a parameter would see its gradient only when all others are there, too. So
 a module reads a view of each parameter, made on first use. The engine visits the latest nodes first, and the gradient
 arrives at the view as soon as nothing can add to it any more. The view's hook copies it into its bucket. A full bucket
-is summed over all ranks while the backward pass goes on.
+is summed over all ranks while the backward pass continues.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class DistributedDataParallel(Module):
 
     Args:
         module: the module to train; it becomes `ddp.module`, so the keys of `state_dict` begin with "module.".
-        broadcast_buffers: if False, each rank keeps buffers of its own.
+        broadcast_buffers: if False, each rank keeps separate buffers.
         process_group: default: all processes, `nn.distributed.world()`.
         bucket_cap_mb: million bytes of gradients to sum at once.
         find_unused_parameters: if True, a parameter that a forward pass does not use counts as having a gradient of 0,
@@ -107,7 +107,7 @@ class DistributedDataParallel(Module):
         written = np.array(new, np.float64)
         self.process_group.all_reduce(written).wait()
         for (_, buffer), is_written in zip(named, written):
-            if is_written and buffer.size:  # into memory of its own: the backward pass may need what was there
+            if is_written and buffer.size:  # into separate memory: the backward pass may need the old values
                 buffer._data, buffer._memory = buffer._data.copy(order="C"), None
                 self.process_group.broadcast(buffer._data)
 
@@ -143,7 +143,7 @@ def same_everywhere(group: Communicator, module: Module) -> None:
             tt.mark_written(tensor._data)
 
 
-# ---- views in place of parameters
+# ---- views that replace parameters
 
 # The views of the running forward pass; and those of a part of it that `nn.utils.checkpoint` runs again.
 _views: ContextVar[Views | None] = ContextVar("views", default=None)
@@ -265,7 +265,7 @@ class Reducer:
                 views.next += 1
 
     def _collect(self, place: int, gradient: Tensor) -> Tensor | None:
-        """The mean in place of a parameter's gradient. The engine has come to the leaves: all gradients are here."""
+        """Replace a parameter's gradient by the mean. The engine has come to the leaves: all gradients are here."""
         if self._passes:
             self._finish()
         if place not in self._means:

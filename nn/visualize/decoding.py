@@ -23,7 +23,7 @@ from .svg import (
 from .tokens import isolated, label, visible
 
 NARROW, WIDE, APART, LINE = 150.0, 260.0, 14.0, 30.0  # the widths of a step and between steps, a candidate's height
-PAGE = 820.0  # steps beside each other fit on a page of text
+PAGE = 820.0  # the width of steps side by side, as on a page of text
 SHARE = BOLD * text_width("<0.001", 11) + 10  # a probability, and room before it
 
 
@@ -62,7 +62,7 @@ def decoding_steps(
 def _check_steps(steps: list[list[tuple[str, float]]], chosen: Sequence[int]) -> None:
     if not steps or len(steps) != len(chosen):
         raise ValueError(
-            f"decoding_steps: {len(steps)} steps of candidates, {len(chosen)} choices; expected as many, at least one"
+            f"decoding_steps: {len(steps)} steps of candidates, {len(chosen)} choices; expected equal numbers, not 0"
         )
     for i, (step, place) in enumerate(zip(steps, chosen)):
         if not 0 <= place < len(step):
@@ -121,7 +121,7 @@ class BeamNode(NamedTuple):
         parent: the place of the parent in the list; None for the root.
         token: its last token.
         log_probability: the log-probability of this token, given those before.
-        score: the score of a hypothesis that ends here; the best one is the result; None: it goes on, or was given up.
+        score: the score of a hypothesis that ends here; the best is the result; None if it continues or was given up.
     """
 
     parent: int | None
@@ -217,7 +217,7 @@ def _way(nodes: list[BeamNode], place: int | None) -> set[int]:
 
 
 def _rows(children: list[list[int]], rank: Sequence[tuple[bool, float, float]]) -> list[int]:
-    """The row of each node: the best child shares its parent's row, the others get rows of their own below."""
+    """The row of each node: the best child shares its parent's row, the others get separate rows below."""
     rows, free, waiting = [0] * len(children), 0, [(0, True)]
     while waiting:
         place, is_first = waiting.pop()

@@ -40,7 +40,7 @@ def attention_grid(
 
     Rows of a map are queries, columns are keys. Masked cells are hatched, if a recording knows the mask. The title of
     each cell has its tokens and its weight; with more than 5,000 cells in all, maps are images without titles.
-    Tokens are beside the maps if the maps are large enough to read them.
+    Tokens are next to the maps if the maps are large enough to read them.
 
     Args:
         weights: (layer, head, target, source), a recording, or another form that `read_layers` takes.
@@ -110,7 +110,7 @@ def attention_difference(
     if shapes[0] != shapes[1]:
         raise ValueError(
             f"attention_difference: {names[0]} has {_shapes(shapes[0])}, {names[1]} has {_shapes(shapes[1])}; expected "
-            "as many layers of the same heads, queries and keys"
+            "equal numbers of layers, heads, queries and keys"
         )
     rows = choose(layers, len(one), "layer")
     columns = choose(heads, max(len(one[i].weights) for i in rows), "head")
@@ -232,7 +232,7 @@ class _Layout:
         left, top: the corner of the first one.
         right, bottom: the corner of the last one, with the gap behind it.
         width, height: the size of each.
-        font: the size of the tokens beside the map; None if tokens have no room.
+        font: the size of the tokens next to the map; None if tokens have no room.
         overhang: how far tokens above the map reach beyond its right side.
     """
 
@@ -252,7 +252,7 @@ class _Layout:
 
 
 def _arrange(rows: int, columns: int, source: list[str], target: list[str], named: bool) -> _Layout:
-    """Maps as large as a slide allows. Tokens are beside the first column and above the first row, if they were given
+    """Maps as large as a slide allows. Tokens are next to the first column and above the first row, if they were given
     and are large enough to read.
     """
     queries, keys = len(target), len(source)
@@ -291,7 +291,7 @@ def _head_name(head: int, box: Box) -> Element:
 
 
 def _layer_name(i: int, path: str, box: Box, aside: float) -> Element:
-    """The number of a layer beside its first map and the tokens there, with its module's path as a tooltip."""
+    """Draw the number of a layer next to its first map and the tokens there, with its module's path as a tooltip."""
     x, y, _, height = box
     middle = y + height / 2
     name = Element("text", f"layer {i}", x=x - 8 - aside, y=middle + 4, text_anchor="end", font_size=12, fill=INK)

@@ -435,10 +435,10 @@ def test_sources_that_are_no_ids_are_refused():
 @pytest.mark.parametrize(
     ("logits", "told"),
     [
-        ([-np.inf] * 5, "no id can follow: the model's logits hold NaN or infinity, or are -inf but for padding"),
+        ([-np.inf] * 5, "no id can follow: the model's logits hold NaN or infinity, or are -inf except for padding"),
         ([0.0, 0.0, np.nan, 0.0, 0.0], "no id can follow: the model's logits hold NaN"),
         ([0.0, 0.0, np.inf, 0.0, 0.0], "no id can follow: the model's logits hold NaN or infinity"),
-        ([1.0] + [-np.inf] * 4, "no id can follow: .* -inf but for padding"),
+        ([1.0] + [-np.inf] * 4, "no id can follow: .* -inf except for padding"),
         ([np.nan] + [0.0] * 4, "no id can follow: the model's logits hold NaN"),
         ([np.inf] + [0.0] * 4, "no id can follow: the model's logits hold NaN or infinity"),
     ],

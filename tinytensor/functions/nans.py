@@ -1,4 +1,4 @@
-"""Functions that skip NaN, or replace it with a number: it counts as missing. Loaded when first asked for."""
+"""Functions that skip NaN, or replace it with a number: it counts as missing. Loaded on first use."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def fmin(xp, x1, x2):
 
 
 def nan_to_num(x: ArrayLike, /, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
-    """x with numbers in place of NaN, inf and -inf, where the gradient is 0.
+    """Replace NaN, inf and -inf in x by numbers; the gradient is 0 there.
 
     Args:
-        nan: in place of NaN.
-        posinf, neginf: in place of inf and -inf; default: the largest and the smallest number of the dtype.
+        nan: replaces NaN.
+        posinf, neginf: replace inf and -inf; default: the largest and the smallest number of the dtype.
     """
     x = tt.asarray(x)
     if x.dtype.kind not in "fc":
@@ -53,14 +53,14 @@ def nan_to_num(x: ArrayLike, /, nan: float = 0.0, posinf: float | None = None, n
 
 
 def nansum(x: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False, **unknown: Never) -> Tensor:
-    """The sum of the elements over `axis` that are not NaN; 0 if there are none."""
+    """The sum of the elements over `axis` that are not NaN; 0 if all are NaN."""
     x = tt.asarray(x)
     axes = normalize_axes("nansum", axis, x.shape, unknown=unknown)
     return tt.sum(tt.where(tt.isnan(x), 0, x), axis=axes, keepdims=keepdims)
 
 
 def nanmean(x: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False, **unknown: Never) -> Tensor:
-    """The mean of the elements over `axis` that are not NaN; NaN if there are none."""
+    """The mean of the elements over `axis` that are not NaN; NaN if all are NaN."""
     x = tt.asarray(x)
     axes = normalize_axes("nanmean", axis, x.shape, unknown=unknown)
     if x.dtype == dtypes.float16:  # a sum would end at 65504
@@ -71,7 +71,7 @@ def nanmean(x: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False, **unk
 
 
 def nanmax(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
-    """The largest element over `axis` that is not NaN; NaN if there is none. Equal ones share the gradient."""
+    """The largest element over `axis` that is not NaN; NaN if all are NaN. Equal elements share the gradient."""
     x = tt.asarray(x)
     axes = normalize_axes("nanmax", axis, x.shape, unknown=unknown)
     if x.dtype.kind != "f":
@@ -81,7 +81,7 @@ def nanmax(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, **unkn
 
 
 def nanmin(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
-    """The smallest element over `axis` that is not NaN; NaN if there is none. Equal ones share the gradient."""
+    """The smallest element over `axis` that is not NaN; NaN if all are NaN. Equal elements share the gradient."""
     x = tt.asarray(x)
     axes = normalize_axes("nanmin", axis, x.shape, unknown=unknown)
     return tt.negative(nanmax(tt.negative(x), axis=axes, keepdims=keepdims))

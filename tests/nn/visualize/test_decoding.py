@@ -104,7 +104,7 @@ def test_many_steps_go_on_below():
 @pytest.mark.parametrize(
     ("candidates", "chosen", "told"),
     [
-        ([], [], "0 steps of candidates, 0 choices; expected as many, at least one"),
+        ([], [], "0 steps of candidates, 0 choices; expected equal numbers, not 0"),
         (STEPS, [0], "2 steps of candidates, 1 choices"),
         (STEPS, [0, 2], "step 1 has 2 candidates, and number 2 was chosen"),
         ([[("a", -0.3)]], [0], "a has probability -0.3 at step 0; expected 0 to 1, no logarithm"),
