@@ -1,6 +1,8 @@
-"""Compile the loops that many tests use and keep them on disk: python -m tests.compile_loops float32.
+"""Compile the loops that many tests use, for a dtype, and keep them on disk.
 
-In a fresh clone a test that is the first to use a loop would take seconds longer than it does later.
+    python -m tests.compile_loops float32
+
+Without this, the first test that uses a loop in a fresh clone takes seconds longer than it does later.
 """
 
 import sys

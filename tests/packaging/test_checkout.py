@@ -9,9 +9,9 @@ from ..commands import listed
 from .conftest import ROOT, run
 
 TOP_LEVEL = {
-    ".ci", ".github", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md",
-    "LICENSE", "MANIFEST.in", "README.md", "benchmarks", "docs", "examples", "models", "nn", "pyproject.toml",
-    "setup.py", "tests", "tinytensor",
+    ".ci", ".gitattributes", ".github", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CITATION.cff",
+    "CONTRIBUTING.md", "LICENSE", "MANIFEST.in", "README.md", "benchmarks", "docs", "examples", "models", "nn",
+    "pyproject.toml", "setup.py", "tests", "tinytensor",
 }  # fmt: skip
 IN_A_DISTRIBUTION = {"PKG-INFO", "setup.cfg"}  # which setuptools adds
 
