@@ -1,4 +1,4 @@
-"""Decoding: cached beside recomputed, beam search beside brute force, sampling beside NumPy, limits, errors."""
+"""Decoding: with and without a cache, beam search against brute force, sampling against NumPy, limits, errors."""
 
 import itertools
 import math

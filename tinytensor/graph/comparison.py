@@ -13,7 +13,7 @@ from typing import Any
 from ..machine.files import atomic_write
 from .align import Match, Part, align
 from .beside import beside
-from .graph import Graph, Pictured, face, with_changes
+from .graph import Graph, Pictured, with_changes, write
 from .marks import MARKS
 from .options import Options
 from .picture import Picture
@@ -159,13 +159,17 @@ class Comparison(Pictured):
         .svg, .png, .pdf: the picture, laid out by Graphviz; .dot or .gv: the text that Graphviz reads; .mmd: Mermaid;
         .txt: the tree.
 
-        Raises ValueError for other endings, DrawingError if Graphviz is missing.
+        Without Graphviz, writes the .dot file next to the path and raises DrawingError with the install command.
+        Raises ValueError for other endings.
         """
         target = Path(path)
         suffix = target.suffix.lower()
         if suffix not in SUFFIXES:
             raise ValueError(f"compare: {path} ends in {suffix!r}; expected one of {', '.join(SUFFIXES)}")
-        atomic_write(target, self.to_text().encode() if suffix == ".txt" else face(self.picture(**options), suffix))
+        if suffix == ".txt":
+            atomic_write(target, self.to_text().encode())
+        else:
+            write(self.picture(**options), target)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         """The picture and the tree for a notebook, or only the tree if the picture cannot be drawn."""

@@ -260,14 +260,7 @@ class Graph(Pictured):
         if suffix == ".json":
             atomic_write(target, self.to_json().encode())
             return
-        picture = self.picture(**options)
-        try:
-            content = face(picture, suffix)
-        except DrawingError as error:
-            text = target.with_suffix(".dot")
-            atomic_write(text, to_dot(picture).encode())
-            raise DrawingError(f"{error} (the graph is in {text.name})") from None
-        atomic_write(target, content)
+        write(self.picture(**options), target)
 
     def player(self, path: str | os.PathLike[str], **options: Any) -> None:
         """Write the film of the backward pass: one HTML file that plays it step by step over the picture.
@@ -332,10 +325,20 @@ def _bundle(picture: Picture) -> dict[str, str]:
     return found | {"text/plain": to_text(picture)}
 
 
-def face(picture: Picture, suffix: str) -> bytes:
-    """The picture in the form that the ending of a file's name asks for. Raises DrawingError if Graphviz is missing."""
-    faces = {".svg": to_svg, ".tex": to_tikz, ".mmd": to_mermaid, ".txt": to_text, ".dot": to_dot, ".gv": to_dot}
-    return faces[suffix](picture).encode() if suffix in faces else render(to_dot(picture), suffix[1:])
+def write(picture: Picture, target: Path) -> None:
+    """Write a picture in the format of the path's ending.
+
+    Without Graphviz, writes the .dot file next to the path and raises DrawingError with the install command.
+    """
+    formats = {".svg": to_svg, ".tex": to_tikz, ".mmd": to_mermaid, ".txt": to_text, ".dot": to_dot, ".gv": to_dot}
+    suffix = target.suffix.lower()
+    try:
+        content = formats[suffix](picture).encode() if suffix in formats else render(to_dot(picture), suffix[1:])
+    except DrawingError as error:
+        text = target.with_suffix(".dot")
+        atomic_write(text, to_dot(picture).encode())
+        raise DrawingError(f"{error} (the graph is in {text.name})") from None
+    atomic_write(target, content)
 
 
 def with_changes(former: Options, changes: dict[str, Any]) -> Options:

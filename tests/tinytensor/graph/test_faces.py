@@ -603,6 +603,13 @@ def test_without_graphviz_the_dot_file_is_written_and_the_error_says_what_to_ins
     assert (tmp_path / "head.dot").read_text(encoding="utf-8") == graph.to_dot()
 
 
+def test_without_graphviz_a_comparison_is_written_as_dot_too(no_graphviz, tmp_path):
+    comparison = tt.compare(head(), head())
+    with pytest.raises(DrawingError, match=r"\(the graph is in both\.dot\)$"):
+        comparison.save(tmp_path / "both.svg")
+    assert [path.name for path in tmp_path.iterdir()] == ["both.dot"]
+
+
 def test_a_failed_picture_leaves_the_old_file(no_graphviz, tmp_path):
     (tmp_path / "head.svg").write_text("old")
     with pytest.raises(DrawingError):
