@@ -393,6 +393,7 @@ def pytest(folder: Path, tests: list[str], limit: float | None, **environment: s
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", *NOT_SLOW, *tests]
     environment = {
         **os.environ,
+        "PYTEST_ADDOPTS": "",
         "PYTHONPATH": str(folder),
         "PYTHONDONTWRITEBYTECODE": "",
         "COLUMNS": "200",

@@ -41,17 +41,16 @@ x = "beside" // so
 """
 
 
-@pytest.fixture(scope="module")
-def found():
-    return {name: hits for name in words.files() if (hits := words.hits(words.ROOT / name))}
+PACKAGES = sorted({words.package(name) for name in words.files()})
 
 
-def test_prose_is_natural(found):
+@pytest.mark.parametrize("package", PACKAGES)
+def test_prose_is_natural(package):
     allowed = words.budgets()
     over = [
         f"{name}:{line}: {phrase} -> {natural}"
-        for name, hits in found.items()
-        if len(hits) > allowed.get(name, 0)
+        for name in words.files()
+        if words.package(name) == package and len(hits := words.hits(words.ROOT / name)) > allowed.get(name, 0)
         for line, phrase, natural in hits
     ]
     assert not over, "more hits than tests/words.txt allows in these files:\n" + "\n".join(over)
