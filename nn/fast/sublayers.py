@@ -285,8 +285,8 @@ def as_added(mask: Any, sizes: tuple[int, ...], dtype: Any) -> tuple[Any, bool] 
 
 
 def lowest(hidden: Any, dtype: Any) -> Any:
-    """-inf where a raw mask is True, else 0, to be added to scores; None where it hides nothing."""
-    return np.where(hidden, dtype.type(-np.inf), dtype.type(0)) if hidden.any() else None
+    """Return -inf where a raw mask is True and 0 elsewhere, in C order for the loops; None if it hides nothing."""
+    return np.ascontiguousarray(np.where(hidden, dtype.type(-np.inf), dtype.type(0))) if hidden.any() else None
 
 
 def angles_of(rotation: Rotation | None, batch: int, rows: int, size: int, dtype: Any) -> tuple[Any, ...] | None:

@@ -221,8 +221,15 @@ def places(*arrays: Any) -> Any:
 
 
 def distances(mask: Any) -> tuple[int, ...]:
-    """From item to item, head to head and row to row of a mask, in bytes: 0 where all have the same, and for None."""
-    return (0, 0, 0) if mask is None else tuple(n * (m > 1) for n, m in zip(mask.strides, mask.shape[:3]))
+    """Return the strides of the first three axes in bytes, 0 for axes of one element, and three zeros for None.
+
+    Raises ValueError if the elements of a row are not contiguous, as the loops need them.
+    """
+    if mask is None:
+        return 0, 0, 0
+    if mask.ndim == 4 and mask.shape[3] > 1 and mask.strides[3] != mask.itemsize:
+        raise ValueError(f"distances: strides {mask.strides}; expected contiguous rows of {mask.itemsize} bytes each")
+    return tuple(n * (m > 1) for n, m in zip(mask.strides, mask.shape[:3]))
 
 
 def or_zeros(bias: Any, size: int, dtype: Any) -> Any:

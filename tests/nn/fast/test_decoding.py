@@ -96,6 +96,56 @@ def test_steps_of_a_decoder_are_the_formulas(norm_first, options, padding, taken
             np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
 
 
+LAYOUTS = {
+    "C": lambda x: x,
+    "Fortran": np.asfortranarray,
+    "broadcast": lambda x: np.broadcast_to(x[:, :1], x.shape),
+    "every second": lambda x: np.repeat(x, 2, axis=-1)[..., ::2],
+    "backwards": lambda x: x[..., ::-1],
+}
+
+
+@tt.no_grad()
+@pytest.mark.parametrize("seed", range(30))
+def test_random_hypotheses_are_decoded_as_by_the_formulas(seed, taken):
+    """Several hypotheses for several sources, with and without `reorder` between steps, masks of all layouts."""
+
+    def compute():
+        rng = np.random.default_rng(seed)
+
+        def hidden(*shape):
+            return tt.asarray(LAYOUTS[str(rng.choice(list(LAYOUTS)))](rng.random(shape) < 0.3))
+
+        batch, branches, source = rng.integers(1, 4), rng.integers(1, 5), rng.integers(1, 6)
+        norm_first, masked = map(bool, rng.random(2) < 0.5)
+        module = decoder(norm_first=norm_first)
+        cache = module.start(normal(batch, source, D, seed=seed), hidden(batch, source) if masked else None)
+        found = []
+        for step in range(6):
+            x, padding = normal(batch, branches, D, seed=step), hidden(batch, branches) if rng.random() < 0.5 else None
+            found.append(module.step(x, cache, padding).numpy())
+            if rng.random() < 0.4:
+                former, branches = branches, rng.integers(1, 5)
+                kept = rng.permutation(batch)[: rng.integers(1, batch + 1)]
+                cache.reorder(tt.asarray(kept), tt.asarray(rng.integers(0, former, (len(kept), branches))))
+                batch = len(kept)
+        return found
+
+    found, expected = both_ways(compute)
+    assert len(taken) == 6
+    for a, b in zip(found, expected):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
+
+
+@tt.no_grad()
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_mask_of_any_layout_hides_the_same(layout, taken):
+    x, hidden = normal(2, 6, D), tt.asarray(LAYOUTS[layout](np.triu(np.ones((6, 6), bool), 1) | (np.arange(6) == 3)))
+    layer = shaken(nn.TransformerEncoderLayer(D, HEADS, INNER, dropout=0.0, batch_first=True, dtype=np.float64)).eval()
+    found, expected = both_ways(lambda: layer(x, hidden).numpy())
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+
+
 @tt.no_grad()
 @pytest.mark.parametrize("inner", [0, INNER])
 @pytest.mark.parametrize("source", [0, SOURCE])
