@@ -69,7 +69,7 @@ def read_lines(path: str | Path) -> list[str]:
     texts = []
     for number, line in enumerate(lines, 1):
         try:
-            texts.append(line.decode("utf-8").strip().removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}"))
+            texts.append(line.decode("utf-8").removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}").strip())
         except UnicodeDecodeError as error:
             raise CorpusError(f"{path}, line {number}: not UTF-8 (byte {error.start + 1} of the line)") from None
     return texts

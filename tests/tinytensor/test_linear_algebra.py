@@ -54,6 +54,28 @@ def test_einsum_notation(subscripts, device):
     assert tt.gradgradcheck(lambda *xs: tt.einsum(subscripts, *xs), xs)
 
 
+@pytest.mark.parametrize(
+    ("shapes", "lists"),
+    [
+        ([(2, 3), (3, 4)], ([0, 1], [1, 2], [0, 2])),
+        ([(2, 3), (3, 4)], ([5, 40], (40, 2))),
+        ([(3, 3)], ([7, 7],)),
+        ([(5, 2, 3), (3, 4)], ([..., 0, 1], [1, 2], [..., 0, 2])),
+        ([(2, 3)], ([0, 1], [])),
+    ],
+)
+def test_einsum_of_axis_numbers(shapes, lists):
+    values = [np.random.default_rng(i).normal(size=shape) for i, shape in enumerate(shapes)]
+    given = [part for pair in zip(values, lists) for part in pair] + list(lists[len(values) :])
+    np.testing.assert_allclose(tt.einsum(*given).numpy(), np.einsum(*given), rtol=1e-12)
+
+
+@pytest.mark.parametrize("axes", [[0, 52], [0, -1], [0.0, 1], 3, "ij", [True, 1]])
+def test_einsum_refuses_other_axis_numbers(axes):
+    with pytest.raises(TypeError, match="einsum: expected a list of axis numbers from 0 to 51 after each"):
+        tt.einsum(tt.ones((2, 2)), axes, [0])
+
+
 @st.composite
 def einsums(draw):
     """Subscripts over the letters a to d, and the shapes that fit them."""

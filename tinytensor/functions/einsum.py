@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import string
 from typing import Any
 
 import tinytensor as tt
@@ -11,6 +12,8 @@ import tinytensor as tt
 from ..primitive import op
 from ..tensor import Tensor
 from ..typing import ArrayLike
+
+LETTERS = string.ascii_uppercase + string.ascii_lowercase
 
 
 def _einsum_rule(xp, g, index, arrays, subscripts, shape):
@@ -96,16 +99,19 @@ def _grouped(xp, term, x, groups):
     return xp.reshape(x, tuple(math.prod(lengths[c] for c in group) for group in groups))
 
 
-def einsum(subscripts: str, /, *operands: ArrayLike) -> Tensor:
+def einsum(subscripts: str | ArrayLike, /, *operands: Any) -> Tensor:
     """Einstein's summation: `einsum("bqd,bkd->bqk", query, key)`; `...` stands for leading dimensions.
 
     Letters that are missing on the right are summed over; without `->` those that appear once remain, in
     alphabetical order. A letter that one operand repeats takes its diagonal. One list of operands will do.
+    Axes can also be numbers, as in NumPy and PyTorch: `einsum(query, [0, 1, 2], key, [0, 3, 2], [0, 1, 3])`.
 
         >>> query, key = tt.ones((2, 4, 8)), tt.ones((2, 5, 8))
         >>> tt.einsum("bqd,bkd->bqk", query, key).shape
         (2, 4, 5)
     """
+    if not isinstance(subscripts, str):
+        subscripts, operands = _from_numbers(subscripts, *operands)
     given: Any = operands  # as in PyTorch, or one list of them
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)) and "," in subscripts:
         given = operands[0]
@@ -132,12 +138,24 @@ def einsum(subscripts: str, /, *operands: ArrayLike) -> Tensor:
     return _einsum(*tensors, subscripts=",".join(terms) + "->" + output)
 
 
+def _from_numbers(*given: Any) -> tuple[str, tuple[Any, ...]]:
+    """The subscripts and operands of a call with a list of axis numbers after each operand, and one for the result."""
+    pairs, result = (given[:-1], given[-1:]) if len(given) % 2 else (given, ())
+    for axes in (*pairs[1::2], *result):
+        if not isinstance(axes, (list, tuple)) or not all(n is ... or (type(n) is int and 0 <= n < 52) for n in axes):
+            raise TypeError(f"einsum: expected a list of axis numbers from 0 to 51 after each operand, got {axes!r}")
+    terms, output = (
+        ["".join("..." if n is ... else LETTERS[n] for n in axes) for axes in lists] for lists in (pairs[1::2], result)
+    )
+    return "->".join([",".join(terms), *output]), pairs[::2]
+
+
 def _without_ellipsis(
     subscripts: str, terms: list[str], output: str, explicit: bool, tensors: list[Tensor]
 ) -> tuple[list[str], str]:
     """The terms with letters for `...`, and a result side if it was missing."""
     used = set("".join(terms) + output) - {"."}
-    free = [c for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" if c not in used]
+    free = [c for c in LETTERS if c not in used]
     rank = max((x.ndim - len(t.replace("...", "")) for t, x in zip(terms, tensors) if "..." in t), default=0)
     letters = "".join(free[: max(rank, 0)])
     result = []

@@ -338,8 +338,8 @@ TENSOR = """
     grad_fn: x.is_leaf  # tt.draw(x) draws what x was computed from
     retains_grad register_post_accumulate_grad_hook: x.register_hook
     apply_ map_ map2_: x.copy_(tt.exp(x))
-    add_: x += y
-    sub_ subtract_: x -= y
+    add_: x += y  # with alpha: x += alpha * y
+    sub_ subtract_: x -= y  # with alpha: x -= alpha * y
     mul_ multiply_: x *= y
     div_ divide_ true_divide_: x /= y
     pow_: x **= 2
@@ -352,7 +352,8 @@ TENSOR = """
     sqrt_: x.copy_(tt.sqrt(x))
     neg_ negative_: x *= -1
     masked_fill_ masked_scatter_: x[mask] = 0.0
-    index_fill_ index_copy_ index_put_ put_: x[i] = 0.0
+    index_fill_ index_copy_: x[i] = 0.0
+    index_put_ put_: x[i] = 0.0  # with accumulate=True: x += tt.scatter(y, i, x.shape), which adds duplicates up
     index_add_ scatter_add_: x += tt.scatter(y, i, x.shape)
     scatter_ scatter_reduce_: x[i] = y
     fill_diagonal_: x[[0, 1, 2], [0, 1, 2]] = 0.0

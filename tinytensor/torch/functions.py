@@ -114,7 +114,7 @@ METHODS: dict[str, Any] = {
 FUNCTIONS: dict[str, Any] = {
     **CREATING,
     "cdist": lambda x, y, p=2.0: tt.linalg.vector_norm(x[..., :, None, :] - y[..., None, :, :], ord=p, axis=-1),
-    "einsum": lambda equation, *tensors: tt.einsum(equation, *_listed(tensors)),
+    "einsum": lambda x, *given: tt.einsum(x, *(_listed(given) if isinstance(x, str) else given)),
     "meshgrid": lambda *tensors, indexing="ij": tt.meshgrid(*_listed(tensors), indexing=indexing),
     "std_mean": lambda x, dim=None, **by: (METHODS["std"](x, dim, **by), spelled(tt.mean)(x, dim=dim, **_kept(by))),
     "var_mean": lambda x, dim=None, **by: (METHODS["var"](x, dim, **by), spelled(tt.mean)(x, dim=dim, **_kept(by))),

@@ -28,6 +28,7 @@ def test_the_last_line_needs_no_end_and_other_separators_are_text(tmp_path):
 
 def test_a_byte_order_mark_is_no_text(tmp_path):
     assert read_lines(write(tmp_path / "x", b"\xef\xbb\xbfa\n")) == ["a"]
+    assert read_lines(write(tmp_path / "x", b"\xef\xbb\xbf  a \n")) == ["a"]
 
 
 def test_gz(tmp_path):
