@@ -77,6 +77,47 @@ def test_docstrings_comments_and_annotations_say_nothing():
     assert digests(one) == digests(other) != digests("def f(x):\n    return 3 * x\n")
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda b: b"", lambda b: b[: len(b) // 3 + 7], lambda b: b[: b.rindex(b"\n") // 2], lambda b: b + b"\n",
+        lambda b: b.replace(b"\nfile\tengine", b"\n<<<<<<< HEAD\nfile\tengine"), lambda b: b.replace(b"\t", b" "),
+        lambda b: b + b"\xe9\n", lambda b: bytes(range(256)),
+    ],
+    ids=["empty", "in a line", "in the middle", "an empty line", "a conflict", "blanks", "Latin-1", "binary"],
+)  # fmt: skip
+def test_in_a_damaged_list_everything_counts_as_edited(damage, tmp_path, monkeypatch):
+    path = tmp_path / "texts.txt"
+    path.write_bytes(damage(Path(texts.LIST).read_bytes()))
+    monkeypatch.setattr(texts, "LIST", str(path))
+    known = texts.known.__wrapped__()
+    monkeypatch.setattr(texts, "known", lambda: known)
+    texts.tell_damaged.cache_clear()
+    lost = [name for name in texts.ways if name not in known.ways]
+    assert known.is_there
+    assert lost
+    way = texts.Way.__new__(texts.Way)
+    way.name, way._edited, way.off = lost[0], None, True
+    with pytest.warns(UserWarning, match=r"texts\.txt is damaged, so formulas compute, slower; install"):
+        assert not way.holds()
+
+
+@pytest.mark.parametrize("source", [b"def half(x:\n", b"\x00\xff" * 9], ids=["half-written", "binary"])
+def test_of_a_file_that_cannot_be_parsed_everything_counts_as_edited(source, tmp_path, monkeypatch):
+    path = tmp_path / "linear.py"
+    path.write_bytes(source)
+    monkeypatch.setattr(texts, "file_of", lambda module: str(path))
+    module = "nn.functional.linear"
+    assert texts.edited_in.__wrapped__(module) == {name for of, name, _ in KNOWN.texts if of == module}
+
+
+def test_a_byte_order_mark_is_no_edit(tmp_path, monkeypatch):
+    path, module = tmp_path / "linear.py", "nn.functional.linear"
+    path.write_bytes(b"\xef\xbb\xbf" + Path(texts.file_of(module)).read_bytes())
+    monkeypatch.setattr(texts, "file_of", lambda module: str(path))
+    assert texts.edited_in.__wrapped__(module) == frozenset()
+
+
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory):
     """A copy of the library, to edit, with the loops that are compiled already."""

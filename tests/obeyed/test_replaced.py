@@ -243,6 +243,33 @@ def test_what_is_replaced_on_a_subclass_an_instance_or_by_a_hook_is_called(loops
         assert told_apart([found], [plain])
 
 
+@pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
+@pytest.mark.parametrize("owner", [nn.Linear, nn.LayerNorm, nn.MultiheadAttention, nn.TransformerEncoderLayer])
+def test_an_inherited_method_that_is_replaced_on_a_class_of_its_own_is_called(owner, size, loops, monkeypatch):
+    """`__call__` is Module's, and nowhere in the class before."""
+    own = nn.Module.__call__
+
+    def doubled(self, *args, **kwargs):
+        out = own(self, *args, **kwargs)
+        return (out[0] * 2, *out[1:]) if isinstance(out, tuple) else out * 2
+
+    def compute():
+        tt.manual_seed(0)
+        return [
+            nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)(tt.random.randn(*size, 16)).numpy()
+        ]
+
+    plain = compute()
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, "__call__", doubled, raising=False)
+        found = compute()
+        with tt.textbook():
+            expected = compute()
+    assert not told_apart(found, expected)
+    assert told_apart(found, plain)
+    assert not told_apart(compute(), plain)
+
+
 def test_what_is_no_replacement_turns_nothing_off(loops):
     """Classes of a user's, abstract ones among them, copies, pickles and imports."""
     import abc

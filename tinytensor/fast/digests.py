@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 
-def digests(source: str) -> dict[str, str]:
+def digests(source: str | bytes) -> dict[str, str]:
     """The digest of each function, method and table of a file, by its name, "Class.method" of a method."""
     return {name: digest(node) for name, node in named(ast.parse(source))}
 

@@ -17,6 +17,7 @@ nothing is asked in a call; put back, it is fast again.
 from __future__ import annotations
 
 import binascii
+import contextlib
 import functools
 import os
 import sys
@@ -50,26 +51,35 @@ class Known:
         files: the checksum of each, by the name of its module.
         texts: the module, the name in it and the digest of each.
         owners: "module" or "module:Class", and the names that are looked up in it.
-        ways: the numbers of the texts and of the places of each, written out, by its name.
+        ways: the numbers of the texts and of the places of each, by its name.
+        is_there: True if the file exists; a fast path that it lacks is off then.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_there: bool = False) -> None:
+        self.is_there = is_there
         self.files: dict[str, int] = {}
         self.texts: list[tuple[str, str, str]] = []
         self.owners: list[list[str]] = []
-        self.ways: dict[str, tuple[str, str]] = {}
+        self.ways: dict[str, tuple[list[int], list[int]]] = {}
 
 
 @functools.cache
 def known() -> Known:
-    """`texts.txt`, read once. Without it, everything counts as it was."""
-    found = Known()
+    """`texts.txt`, read once. Without the file everything counts as it was; in a damaged one everything as edited."""
     try:
-        with open(LIST, encoding="utf-8") as file:
-            lines = file.read().splitlines()
+        with open(LIST, "rb") as file:
+            content = file.read()
     except OSError:
-        lines = []
-    for line in lines:
+        return Known()
+    try:
+        return _read(content.decode("utf-8-sig"))
+    except (ValueError, IndexError, RuntimeError):  # also a generator that lacks a digest
+        return Known(is_there=True)
+
+
+def _read(content: str) -> Known:
+    found = Known(is_there=True)
+    for line in content.splitlines():
         kind, name, first, *rest = line.split("\t")
         if kind == "file":
             found.files[name] = int(first)
@@ -78,7 +88,10 @@ def known() -> Known:
         elif kind == "owner":
             found.owners.append([name, first, *rest])
         else:
-            found.ways[name] = first, rest[0]
+            found.ways[name] = list(map(int, first.split())), list(map(int, rest[0].split()))
+    places = [name for _, *names in found.owners for name in names]
+    for texts, others in found.ways.values():
+        found.texts[max(texts, default=0)], places[max(others, default=0)]
     return found
 
 
@@ -114,12 +127,15 @@ class Way:
         """The same, looked up anew."""
         if self._edited is None:
             listen()  # in modules that were loaded since, too
-            texts = [known().texts[number] for number in map(int, known().ways.get(self.name, ("", ""))[0].split())]
+            texts = [known().texts[number] for number in known().ways.get(self.name, ((), ()))[0]]
             changed = {module: edited_in(module) for module in {module for module, *_ in texts}}
             met = [(module, name) for module, name, _ in texts if name in changed[module]]
             new = [(module, name) for module in changed for name in changed[module]]
             met += [text for text in new if text not in met and text[0] in self.places.get(text[1], ())]
-            self._edited = bool(met)
+            is_lost = known().is_there and self.name not in known().ways
+            self._edited = is_lost or bool(met)
+            if is_lost:
+                tell_damaged()
             for text in met:
                 tell(*text)
         self.look_again()
@@ -135,7 +151,7 @@ class Way:
     def places(self) -> dict[str, list[str]]:
         """By a name, the owners in which it is looked up."""
         found: dict[str, list[str]] = {}
-        for number in map(int, known().ways.get(self.name, ("", ""))[1].split()):
+        for number in known().ways.get(self.name, ((), ()))[1]:
             owner, name = all_places()[number]
             found.setdefault(name, []).append(owner)
         return found
@@ -167,10 +183,18 @@ def edited_in(module: str) -> frozenset[str]:
         return frozenset()
     from .digests import digests  # only now: it parses
 
-    now = digests(source.decode("utf-8"))
+    now: dict[str, str] = {}
+    with contextlib.suppress(SyntaxError, ValueError):  # half-written, say: all of it counts as edited
+        now = digests(source)
     then = {name: digest for of, name, digest in known().texts if of == module}
     new = {name for of, name in all_places() if of == module and name in now} - then.keys()  # in front of another
     return frozenset(name for name, digest in then.items() if now.get(name) != digest) | new
+
+
+@functools.cache
+def tell_damaged() -> None:
+    message = f"{LIST} is damaged, so formulas compute, slower; install tinytensor again, or run: {RENEW}"
+    warnings.warn(message, UserWarning, stacklevel=2)
 
 
 @functools.cache
@@ -254,11 +278,10 @@ def note(namespace: Any, name: str, before: Any) -> None:
 
 
 def _is_affected(owner: str, namespace: Any) -> bool:
-    """True if what a place's owner has depends on a module or class."""
+    """True if a place's owner is a module or class, or one of the two classes inherits from the other."""
     module, _, name = owner.partition(":")
     found = sys.modules.get(f"{PACKAGE}.{module}" if module else PACKAGE)
     if name:
         found = getattr(found, name, None)
-    return found is namespace or (
-        isinstance(found, type) and isinstance(namespace, type) and issubclass(found, namespace)
-    )
+    are_classes = isinstance(found, type) and isinstance(namespace, type)
+    return found is namespace or (are_classes and (issubclass(found, namespace) or issubclass(namespace, found)))
