@@ -1,8 +1,9 @@
 """Build the documentation site, offline: pip install -e '.[docs]' && python docs/site/build.py.
 
-Lessons and the gallery are executed, and their results kept in docs/build/results under the content of the lesson and
-the code of the library, so that the next build runs only what changed. The site is in docs/build/html. It has a page
-that runs a lesson in the browser if TINYTENSOR_PYODIDE in the environment is the address of Pyodide.
+Lessons and the gallery run as scripts. Their results are kept in docs/build/results under the content of the lesson and
+the code of the library, so that the next build runs only what changed; `LESSON_RESULTS=docs/build/results pytest -m slow
+tests/examples/lessons` keeps the same results. The site is in docs/build/html. It has a page that runs a lesson in the
+browser if TINYTENSOR_PYODIDE in the environment is the address of Pyodide.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import stage  # noqa: E402
 def main() -> int:
     p = argparse.ArgumentParser(description="Build the documentation site.")
     p.add_argument("--out", type=Path, default=HERE.parent / "build", help="default: docs/build")
-    p.add_argument("--run", metavar="NAME,NAME", help="execute only these lessons, the others are shown as they stand")
+    p.add_argument("--run", metavar="NAME,NAME", help="run only these lessons, show the others without results")
     arguments = p.parse_args()
     out = arguments.out.resolve()
     only = None if arguments.run is None else arguments.run.split(",")
