@@ -102,6 +102,7 @@ NOT_RUN = {  # patterns of whole commands, and why
     r".* --gradescope /autograder/results": "runs on a machine of Gradescope",
     r"python examples/lessons/(?!05)\S+ --exercises > mine\.py": "tests/examples/lessons runs each",
     r"python examples/first_transformer\.py": "trains for half a minute; its own test runs it",
+    r"python docs/site/results\.py .*": "runs a lesson for a minute; tests/site has shorter ones",
     r"python examples/lessons/05_scaling\.py": "trains for a minute; tests/examples/lessons runs every lesson",
 }
 NEEDED = {  # packages beside those of the extra `test`

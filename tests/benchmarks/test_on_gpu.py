@@ -38,6 +38,7 @@ def summary(folder):
     return {name: (status, about) for status, _, name, about in found}
 
 
+@pytest.mark.again
 @pytest.mark.slow
 def test_all_of_it_on_the_stand_in_where_little_is_installed(tmp_path):
     """Nothing of what a bare machine lacks is found: no plugin of pytest, nothing that draws."""

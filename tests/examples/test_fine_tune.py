@@ -54,6 +54,7 @@ def test_a_folder_that_can_be_loaded(tmp_path):
     np.testing.assert_array_equal(after.embedding.weight.numpy(), before.embedding.weight.numpy())
 
 
+@pytest.mark.again
 @pytest.mark.slow
 def test_smollm2_becomes_a_sailor(tmp_path):
     smollm2()

@@ -62,7 +62,9 @@ SLOW = {"avg_pool1d"}  # it cuts a window into one slice for each of its positio
 
 
 @pytest.mark.parametrize("formulas", [False, True], ids=["fast", "formulas"])
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in CASES])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow, pytest.mark.again] * (name in SLOW)) for name in CASES]
+)
 def test_it_is_as_in_64_bits(name, formulas):
     function, values = CASES[name]
 

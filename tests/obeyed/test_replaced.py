@@ -138,8 +138,8 @@ def replaced_ones(function, all_of_them):
 
 
 QUICK = {"attention", "relu", "softmax_-1", "likeliest"}
-BY_DEFAULT = {("plain", "usual"), ("loops", "small")}
-"""Compiled loops run by themselves for arrays of the usual size, and if switched on for small ones."""
+USUAL = {*QUICK, "layers", "encoder_layer_behind", "multi_head_attention", "embedding_and_loss", "sgd"}
+"""Cases of the usual size, for which compiled loops run by default; the others are repetitions."""
 
 
 def cases():
@@ -147,7 +147,8 @@ def cases():
         for switched in ("plain", "loops"):
             for size in SIZES:
                 marks = [] if name in QUICK else [pytest.mark.slow]
-                marks += [] if (switched, size) in BY_DEFAULT else [pytest.mark.again]
+                by_default = size == "small" if switched == "loops" else size == "usual" and name in USUAL
+                marks += [] if by_default else [pytest.mark.again]
                 yield pytest.param(name, switched, size, marks=marks, id=f"{switched}-{name}-{size}")
 
 

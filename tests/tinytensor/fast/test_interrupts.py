@@ -137,6 +137,7 @@ def is_of_llvmlite(done):
     return done.stderr.startswith(LLVMLITE) and done.stderr.count("Exception ignored") == 1
 
 
+@pytest.mark.again
 @pytest.mark.slow
 def test_ctrl_c_in_the_first_steps_leaves_a_process_that_computes(tmp_path):
     begun, rng = time.monotonic(), random.Random(7)

@@ -243,6 +243,7 @@ def test_the_same_bits_with_threads():
     assert trained("1", 2)[0] == trained("0", 2)[0]
 
 
+@pytest.mark.again
 @pytest.mark.slow
 def test_it_does_not_grow():
     """10,000 steps of six lengths: what the first of each fetched is enough."""
