@@ -1,9 +1,9 @@
 """Build the documentation site, offline: pip install -e '.[docs]' && python docs/site/build.py.
 
 Lessons and the gallery run as scripts. Their results are kept in docs/build/results under the content of the lesson and
-the code of the library, so that the next build runs only what changed; `LESSON_RESULTS=docs/build/results pytest -m slow
-tests/examples/lessons` keeps the same results. The site is in docs/build/html. It has a page that runs a lesson in the
-browser if TINYTENSOR_PYODIDE in the environment is the address of Pyodide.
+the code of the library, so that the next build runs only what changed; tests of lessons keep the same results if
+LESSON_RESULTS=docs/build/results is in the environment. The site is in docs/build/html. It has a page that runs a
+lesson in the browser if TINYTENSOR_PYODIDE in the environment is the address of Pyodide.
 """
 
 from __future__ import annotations

@@ -283,5 +283,6 @@ def _is_affected(owner: str, namespace: Any) -> bool:
     found = sys.modules.get(f"{PACKAGE}.{module}" if module else PACKAGE)
     if name:
         found = getattr(found, name, None)
-    are_classes = isinstance(found, type) and isinstance(namespace, type)
-    return found is namespace or (are_classes and (issubclass(found, namespace) or issubclass(namespace, found)))
+    if not isinstance(found, type) or not isinstance(namespace, type):
+        return found is namespace
+    return found in namespace.__mro__ or namespace in found.__mro__  # `issubclass` refuses protocols
