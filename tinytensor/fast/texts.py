@@ -72,7 +72,7 @@ def known() -> Known:
     except OSError:
         return Known()
     try:
-        return _read(content.decode("utf-8-sig"))
+        return _read(content.removeprefix(b"\xef\xbb\xbf").decode("utf-8"))
     except (ValueError, IndexError, RuntimeError):  # also a generator that lacks a digest
         return Known(is_there=True)
 
