@@ -79,13 +79,13 @@ def skipping_what_is_missing(item):
 
 
 def pytest_collection_modifyitems(config, items):
-    passed = config.getoption("--leave-out")
-    known = set(Path(passed).read_text(encoding="utf-8").splitlines()) if passed else set()
-    again = config.getoption("--all")
-    left = [item for item in items if item.nodeid in known or (item.get_closest_marker("again") and not again)]
+    path, repeat = config.getoption("--leave-out"), config.getoption("--all")
+    passed = set(Path(path).read_text(encoding="utf-8").splitlines()) if path else set()
+    left = [item for item in items if item.nodeid in passed or (not repeat and item.get_closest_marker("again"))]
     if left:
         config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if item not in set(left)]
+        gone = set(left)
+        items[:] = [item for item in items if item not in gone]
 
 
 class NotePassed:

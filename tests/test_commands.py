@@ -89,7 +89,7 @@ RUNS = {  # the command that makes a folder which others need
 NOT_RUN = {  # patterns of whole commands, and why
     r"pip install [^&]*": "installs packages",
     r"python -m venv .*": "makes an environment",
-    r"bash \.ci/run( --all)?": "installs packages, and takes half an hour",
+    r"bash \.ci/run( --all)?": "installs packages, and takes an hour",
     r"(pip install .*)?make -C docs html|.* docs/site/build\.py": "builds the site, which takes minutes; .ci/run does",
     r"(pip install .*)?pytest( -n 2| -m slow| --device gpu| --all)*": "runs all tests",
     r"python -m tests\.mutants (--count|--only).*": "takes minutes; .ci/run has a smaller one",

@@ -90,7 +90,7 @@ def _read(content: str) -> Known:
         else:
             found.ways[name] = list(map(int, first.split())), list(map(int, rest[0].split()))
     places = [name for _, *names in found.owners for name in names]
-    for texts, others in found.ways.values():
+    for texts, others in found.ways.values():  # raises IndexError if the file was cut before what these name
         found.texts[max(texts, default=0)], places[max(others, default=0)]
     return found
 
