@@ -9,6 +9,7 @@ import pytest
 from interleaved import Side
 
 from tests import processes
+from tests.marks import slow_after
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = sorted(path for path in (ROOT / "benchmarks").glob("*.py") if "__main__" in path.read_text(encoding="utf-8"))
@@ -80,7 +81,7 @@ def test_there_are_benchmarks():
     assert len(SCRIPTS) >= 8
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("script", slow_after(4, SCRIPTS), ids=lambda path: path.stem)
 def test_a_mistake_on_the_command_line_is_one_line(script, tmp_path):
     for mistake in (["--no-such-option"], ["--json", str(tmp_path)]):
         done = processes.run([sys.executable, script, *mistake], cwd=tmp_path, text=True)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
+from tests.marks import slow_after
 from tests.models.test_decoding import BOS, EOS, PAD, VOCABULARY, Scripted, make, sources
 from tinytensor.models import LanguageModel, Seq2Seq
 from tinytensor.models.decoding import Recomputed, beam_search, greedy, next_probabilities, sample
@@ -55,7 +56,7 @@ def test_a_drawn_id_is_shown_however_unlikely_with_the_probability_that_it_was_d
 
 
 @pytest.mark.parametrize("beam", [1, 2, 5])
-@pytest.mark.parametrize("max_length", [1, 4, 200])
+@pytest.mark.parametrize("max_length", slow_after(1, [4, 1, 200]))
 def test_the_tree_holds_what_beam_search_gives(model, beam, max_length):
     for row in sources(6, seed=beam):
         options = {"beam": beam, "length_penalty": 0.7, "max_length": max_length}

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
+from tests.marks import slow_after
 from tinytensor import nn
 from tinytensor.models.decoding import Recomputed, beam_search, greedy
 from tinytensor.models.recurrent import (
@@ -554,7 +555,7 @@ def test_gradients_are_the_derivatives(kind):
     assert difference == pytest.approx(slope, rel=1e-6)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", slow_after(1, KINDS))
 def test_a_tiny_model_learns_to_turn_words_round(kind):
     tt.random.manual_seed(0)
     rng = np.random.default_rng(0)
