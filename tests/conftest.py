@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from .engine_room import room
+from .marks import is_repetition
 from .processes import no_graphviz_here, no_pdf_here, skip_for_graphviz
 
 ROOT = Path(__file__).parents[1]
@@ -81,7 +82,11 @@ def skipping_what_is_missing(item):
 def pytest_collection_modifyitems(config, items):
     path, repeat = config.getoption("--leave-out"), config.getoption("--all")
     passed = set(Path(path).read_text(encoding="utf-8").splitlines()) if path else set()
-    left = [item for item in items if item.nodeid in passed or (not repeat and item.get_closest_marker("again"))]
+    left = [
+        item
+        for item in items
+        if item.nodeid in passed or (not repeat and (item.get_closest_marker("again") or is_repetition(item.nodeid)))
+    ]
     if left:
         config.hook.pytest_deselected(items=left)
         gone = set(left)

@@ -1,6 +1,16 @@
 """Marks for some of a test's parameters, so that the README's command runs a few of many similar cases."""
 
+import re
+from pathlib import Path
+
 import pytest
+
+REPETITIONS = [
+    line
+    for line in Path(__file__).with_name("repetitions.txt").read_text(encoding="utf-8").splitlines()
+    if line and not line.startswith("#")
+]
+is_repetition = re.compile("|".join(REPETITIONS)).search
 
 
 def slow_after(count, values):

@@ -280,9 +280,14 @@ def bring_course(folder):
     shutil.copytree(ROOT / "tests" / "course" / "solutions", folder / "framework")
 
 
-@pytest.mark.parametrize(
-    "command", [pytest.param(c, marks=() if re.match(FAST, c) else pytest.mark.slow, id=c) for c in cases()]
-)
+def marks(command):
+    """Most commands are slow. Of a benchmark, the shortest one runs, and `pytest --all` runs the others."""
+    script = re.match(r"python (benchmarks|examples/lessons)/\w+\.py", command)
+    shortest = script is None or command == min((c for c in cases() if c.startswith(script[0])), key=len)
+    return [pytest.mark.slow] * (not re.match(FAST, command)) + [pytest.mark.again] * (not shortest)
+
+
+@pytest.mark.parametrize("command", [pytest.param(c, marks=marks(c), id=c) for c in cases()])
 def test_it_runs_as_it_is_written(command, start, request):
     for package, pattern in NEEDED.items():
         if re.search(pattern, command) and importlib.util.find_spec(package) is None:

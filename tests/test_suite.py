@@ -1,11 +1,14 @@
 """The tests themselves: the same ones are found anywhere, and those that lack a program are skipped."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from .marks import REPETITIONS
 
 ROOT = Path(__file__).parents[1]
 DRAWN = (
@@ -40,7 +43,7 @@ def test_two_processes_find_the_same_tests(tmp_path):
         [
             line.strip()
             for line in pytest_elsewhere(
-                "--collect-only", "-v", "-m", "", ROOT / "tests", cwd=cwd, **environment
+                "--collect-only", "-q", "--all", "-m", "", ROOT / "tests", cwd=cwd, **environment
             ).splitlines()
             if "tests collected" not in line and not line.startswith(("rootdir", "configfile", "cachedir"))
         ]
@@ -48,6 +51,7 @@ def test_two_processes_find_the_same_tests(tmp_path):
     )
     assert len(first) > 10_000
     assert first == second
+    assert [pattern for pattern in REPETITIONS if not any(re.search(pattern, test) for test in first)] == []
 
 
 @pytest.mark.slow

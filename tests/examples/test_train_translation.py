@@ -316,7 +316,7 @@ def weights(folder):
 
 
 @pytest.mark.slow
-def test_killed_at_20_random_instants_it_ends_with_the_same_bits(tmp_path):
+def test_killed_at_random_instants_it_ends_with_the_same_bits(tmp_path, request):
     files = write_text(tmp_path)
     options = ["--vocabulary", 60, "--evaluate-every", 50, "--average", 3, "--max-tokens", 200, "--beam", 1]
     options += ["--preset", "toy", "--dropout", 0.1, "--subword-dropout", 0.1, "--accumulate", 1, "--steps", 420]
@@ -325,7 +325,7 @@ def test_killed_at_20_random_instants_it_ends_with_the_same_bits(tmp_path):
     assert run(tmp_path, *options, "whole").returncode == 0
     whole = time.monotonic() - start
     instants = random.Random(0)
-    for _ in range(20):
+    for _ in range(20 if request.config.getoption("--all") else 5):
         there = (tmp_path / "killed" / "checkpoint.safetensors").exists()
         arguments = ["--resume", "--out", "killed"] if there else [*options, "killed"]
         command = [sys.executable, SCRIPT, *arguments]
