@@ -244,7 +244,7 @@ class LanguageModel(ReadsHuggingFace, Generates, nn.Module):
         places = self._places(ids.shape[1])
         cache = DecoderCache(
             [
-                tt.empty((len(ids), 0, layer.self_attn.kv_size), dtype=self._dtype, device=ids.device)
+                LayerCache(tt.empty((len(ids), 0, layer.self_attn.kv_size), dtype=self._dtype, device=ids.device))
                 for layer in self.layers
             ]
         )

@@ -11,6 +11,7 @@ from tinytensor.typing import Device, DType
 
 from . import functional as F
 from . import init
+from .decoder_cache import FIRST, LayerCache
 from .functional.appended_keys import append_keys
 from .layers import Linear
 from .module import Module
@@ -110,6 +111,8 @@ class MultiheadAttention(Module):
         attn_mask: Any = None,
         average_attn_weights: bool = True,
         is_causal: bool = False,
+        *,
+        cache: LayerCache | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """Attend from `query` to `key` and `value`.
 
@@ -118,10 +121,12 @@ class MultiheadAttention(Module):
             key, value: likewise, with their own length and sizes.
             key_padding_mask: (batch, source); boolean, True for keys to ignore, or float, added to the scores.
             need_weights: whether to return the attention weights; without them it is faster.
-            attn_mask: (target, source) or (batch * heads, target, source); boolean, True where attention is not
-                allowed, or float, added to the scores.
+            attn_mask: (target, source), (batch * heads, target, source), or 4 axes that broadcast to (batch, heads,
+                target, source); boolean, True where attention is not allowed, or float, added to the scores.
             average_attn_weights: return the mean of the weights over heads instead of each head's.
             is_causal: says that `attn_mask` is causal; without `attn_mask` an error, as in PyTorch.
+            cache: from `empty_cache`; keys and values of earlier calls, to which it adds this call's. The source of the
+                masks includes both.
 
         Returns the result, in the query's layout, and the weights, (batch, target, source) or
         (batch, heads, target, source), or None.
@@ -132,11 +137,12 @@ class MultiheadAttention(Module):
         q = self._batch_first(query)
         k = q if key is query else self._batch_first(key)  # one Tensor stays one, and is projected once
         v = k if value is key else self._batch_first(value)
-        shape = len(q), self.num_heads, q.shape[1], k.shape[1]
+        source = k.shape[1] if cache is None else cache.places + k.shape[1]
+        shape = len(q), self.num_heads, q.shape[1], source
         heads, weights = F.attention.multi_head(  # head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)
             q, k, v, self.num_heads, self._in_projections(), self.in_proj_bias,
             F.attention.merge_masks(key_padding_mask, attn_mask, shape, q), scale=self.scale,
-            dropout_p=self.dropout if self.training else 0.0, need_weights=need_weights,
+            dropout_p=self.dropout if self.training else 0.0, need_weights=need_weights, cache=cache,
             more=self._append_keys if self.has_own_keys else None,
         )  # fmt: skip
         if weights is not None and average_attn_weights:
@@ -145,6 +151,14 @@ class MultiheadAttention(Module):
             weights = tt.squeeze(weights, 0)
         # Concat(head_1, ..., head_h) W^O
         return self._as_given(self.out_proj(heads), query.ndim), weights
+
+    def empty_cache(self, like: Tensor, *, spare: int = FIRST) -> LayerCache:
+        """Return an empty cache for `forward`, of the batch, dtype and device of `like`, a batched input.
+
+        It grows by `spare` positions at least.
+        """
+        shape = like.shape[0 if self.batch_first else 1], 0, 2 * self.embed_dim
+        return LayerCache(tt.empty(shape, dtype=like.dtype, device=like.device), spare=spare)
 
     def _append_keys(self, k: Tensor, v: Tensor, mask: Any) -> tuple[Tensor, Tensor, Any]:
         return append_keys(k, v, mask, self.bias_k, self.bias_v, self.add_zero_attn)
@@ -209,43 +223,3 @@ class MultiheadAttention(Module):
         if x.ndim == 2:
             return "(length, features)"
         return "(batch, length, features)" if self.batch_first else "(length, batch, features)"
-
-    # ---- in two halves, for keys and values that outlive the call: what `nn.decoder_cache` keeps
-
-    def project(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """`project_query` and `project_memory` of the same x, in one matrix product."""
-        projected = self._project(x, 0, 3)
-        return projected[:, :, : self.embed_dim], projected[:, :, self.embed_dim :]
-
-    def project_query(self, query: Tensor) -> Tensor:
-        """Q W_i^Q of all heads side by side: (batch, target, embed_dim)."""
-        return self._project(query, 0, 1)
-
-    def project_memory(self, memory: Tensor) -> Tensor:
-        """K W_i^K and V W_i^V of all heads side by side, (batch, source, 2 * embed_dim).
-
-        The memory (batch, source, kdim) gives keys and values both, so `kdim` and `vdim` must agree.
-        """
-        return self._project(memory, 1, 3)
-
-    def attend(self, query: Tensor, memory: Tensor, hidden: Tensor | None = None) -> Tensor:
-        """The rest of `forward`: from what was projected to the result (batch, target, embed_dim).
-
-        `hidden` is boolean and broadcasts to (batch, num_heads, target, source): True where attention is not allowed.
-        """
-        if self.has_own_keys:
-            raise ValueError("MultiheadAttention: add_bias_kv and add_zero_attn are for whole calls, not for halves")
-        dropout_p = self.dropout if self.training else 0.0
-        heads = F.attention.attend_projected(query, memory, self.num_heads, hidden, dropout_p, scale=self.scale)
-        return self.out_proj(heads)
-
-    def _project(self, x: Tensor, first: int, last: int) -> Tensor:
-        """x times the matrices from `first` to `last` - 1 of those of queries, keys and values."""
-        weight: Tensor | None = self.in_proj_weight
-        bias = self.in_proj_bias
-        rows = slice(first * self.embed_dim, last * self.embed_dim)
-        if weight is None:
-            weight = tt.concat([self.q_proj_weight, self.k_proj_weight, self.v_proj_weight][first:last])
-        elif last - first < 3:
-            weight = weight[rows]
-        return F.linear(x, weight, bias if bias is None or last - first == 3 else bias[rows])

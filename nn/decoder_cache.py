@@ -15,6 +15,8 @@ branches of a source attend in one matrix product.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import tinytensor as tt
 from tinytensor import Tensor
 from tinytensor.grad_mode import may_be_faster
@@ -29,19 +31,24 @@ class DecoderCache(metaclass=Replaceable):
     """The cache of all layers; `TransformerDecoder.start` makes it.
 
     Args:
-        memories: for each layer, keys and values of the memory, (batch, source, 2 * d_model), from
-            `MultiheadAttention.project_memory`. The cache takes them over and writes into them.
+        layers: for each layer, an empty cache of keys and values of the tree.
+        memories: for each layer, a cache with keys and values of the memory; none without a memory.
         memory_key_padding_mask: (batch, source), True for padding.
 
     Attributes:
-        layers: a LayerCache for each layer.
+        layers, memories: as above.
         length: the number of positions of each branch.
         hidden: (batch, branches, places), True where a place of the tree is not in the past of a branch.
         memory_hidden: (batch, 1, 1, source), True for padding; or None.
     """
 
-    def __init__(self, memories: list[Tensor], memory_key_padding_mask: Tensor | None = None) -> None:
-        self.layers = [LayerCache(memory) for memory in memories]
+    def __init__(
+        self,
+        layers: Sequence[LayerCache],
+        memories: Sequence[LayerCache] = (),
+        memory_key_padding_mask: Tensor | None = None,
+    ) -> None:
+        self.layers, self.memories = layers, memories
         self.length = 0
         self.hidden: Tensor | None = None
         self.memory_hidden: Tensor | None = None
@@ -56,11 +63,11 @@ class DecoderCache(metaclass=Replaceable):
         changes them.
         """
         batch, branches = shape
-        memory = self.layers[0].memory
-        expected = (len(memory), branches) if self.hidden is None else self.hidden.shape[:2]
+        buffer = self.layers[0].buffer
+        expected = (len(buffer), branches) if self.hidden is None else self.hidden.shape[:2]
         if shape != expected:
             raise ValueError(f"DecoderCache: expected (batch, branches) {expected}, got {shape}; see reorder()")
-        others = ~tt.eye(branches, dtype=tt.bool, device=memory.device)
+        others = ~tt.eye(branches, dtype=tt.bool, device=buffer.device)
         fresh = tt.broadcast_to(others, (batch, branches, branches))
         if key_padding_mask is not None:
             fresh = fresh | tt.expand_dims(key_padding_mask, axis=1)
@@ -85,51 +92,70 @@ class DecoderCache(metaclass=Replaceable):
         if self.hidden is not None:
             self.hidden = self.hidden[tt.expand_dims(batch, axis=1), branches]
         (moved,) = tt.nonzero(batch != tt.arange(len(batch), device=batch.device))
-        if len(batch) == len(self.layers[0].memory) and not len(moved):
+        if len(batch) == len(self.layers[0].buffer) and not len(moved):
             return
         if self.memory_hidden is not None:
             self.memory_hidden = tt.take(self.memory_hidden, batch, axis=0)
-        for layer in self.layers:
-            layer.take(batch, moved)
+        for cache in (*self.layers, *self.memories):
+            cache.take(batch, moved)
 
 
 class LayerCache(metaclass=Replaceable):
-    """Keys and values of one layer, side by side, (batch, length, 2 * d_model): the memory's, and those of the tree.
+    """Keys and values of one attention, side by side, (batch, length, kv_size).
 
-    The tree's are in a buffer that doubles when it is full, so that a place costs its own size on average.
+    Their buffer doubles when it is full, so that a position costs its own size on average.
+
+    Args:
+        kept: keys and values that are there already. The cache takes them over and writes into them.
+        spare: the number of positions by which the buffer grows, at least; 0 for a cache that is filled once.
+
+    Attributes:
+        buffer: (batch, capacity, kv_size).
+        places: the number of positions in it.
     """
 
-    def __init__(self, memory: Tensor) -> None:
-        self.memory = memory
-        self.places = 0
-        self._buffer = memory[:, :0]
+    def __init__(self, kept: Tensor, *, spare: int = FIRST) -> None:
+        self.buffer, self.places, self.spare = kept, kept.shape[1], spare
 
-    def append(self, projected: Tensor) -> Tensor:
-        """Add keys and values (batch, branches, 2 * d_model); returns all of the tree."""
+    def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Add keys and values, (batch, heads, length, head_dim) each; returns those of all positions."""
+        batch, heads, length, head_dim = k.shape
+        each = tt.stack([tt.permute_dims(x, (0, 2, 1, 3)) for x in (k, v)], axis=2)  # (batch, length, 2, heads, ...)
+        kept = self.append_joined(tt.reshape(each, (batch, length, 2 * heads * head_dim)))
+        kept = tt.permute_dims(tt.reshape(kept, (batch, self.places, 2, heads, head_dim)), (2, 0, 3, 1, 4))
+        return kept[0], kept[1]
+
+    def append_joined(self, projected: Tensor) -> Tensor:
+        """`append` for keys and values of all heads side by side, (batch, length, kv_size)."""
         first, end = self.places, self.places + projected.shape[1]
-        self.grow(end)[:, first:end] = projected
-        return self._buffer[:, :end]
+        if end > first == self.spare == 0:
+            self.buffer, self.places = projected, end
+        if not first:  # autocast may have chosen another dtype
+            self.buffer = tt.astype(self.buffer, projected.dtype, copy=False)
+        if end > self.places:
+            self.grow(end)[:, first:end] = projected
+        return self.buffer if end == self.buffer.shape[1] else self.buffer[:, :end]
 
     def grow(self, end: int) -> Tensor:
         """Return the buffer, grown to `end` places; the caller fills the last ones."""
-        if end > self._buffer.shape[1]:
-            batch, capacity, size = self._buffer.shape
-            more = max(end - 1 + FIRST, 2 * capacity) - capacity
-            room = tt.empty((batch, more, size), dtype=self._buffer.dtype, device=self._buffer.device)
-            self._buffer = tt.concat([self._buffer, room], axis=1)
+        if end > self.buffer.shape[1]:
+            batch, capacity, size = self.buffer.shape
+            more = max(end, end - 1 + self.spare, 2 * capacity) - capacity
+            room = tt.empty((batch, more, size), dtype=self.buffer.dtype, device=self.buffer.device)
+            self.buffer = tt.concat([self.buffer, room], axis=1)
         self.places = end
-        return self._buffer
+        return self.buffer
 
     def forget(self, count: int) -> None:
         """Drop the first `count` positions; the others move to separate memory."""
         left = self.places - count
-        self._buffer = self._buffer[:, count : self.places]
+        self.buffer = self.buffer[:, count : self.places]
         self.grow(left + 1)
         self.places = left
 
     def take(self, batch: Tensor, moved: Tensor) -> None:
         """Keep these items of the batch, in this order; `moved` are the places whose item changes."""
-        self.memory, self._buffer = (_taken(each, batch, moved) for each in (self.memory, self._buffer))
+        self.buffer = _taken(self.buffer, batch, moved)
 
 
 def _taken(x: Tensor, batch: Tensor, moved: Tensor) -> Tensor:
@@ -142,17 +168,23 @@ def _taken(x: Tensor, batch: Tensor, moved: Tensor) -> Tensor:
 
 # ---- what steps pass by
 
-WHOLE_AND_STEP = (("forward", "step"), ("forward", "attend"), ("decode", "next_logits"), ("forward", "next_logits"))
+WHOLE_AND_STEP = (
+    ("forward", "step"),
+    ("forward", "empty_cache"),
+    ("decode", "next_logits"),
+    ("forward", "next_logits"),
+)
 
 
 def passed_by(model: Module) -> str | None:
     """The path of the first module of which decoding in steps would pass something by, or None.
 
     A step computes one position by a separate method, next to the `forward` of its class. It does not call hooks of
-    the module, or a `forward` that a subclass or an assignment put there.
+    the module, or a `forward` that a subclass or an assignment put there. Steps do call an attention's `forward`, but
+    one from elsewhere may not accept a cache, and hooks may not accept the empty query that fills it.
     """
     for path, module in model.named_modules():
-        pairs = [pair for pair in WHOLE_AND_STEP if all(hasattr(type(module), name) for name in pair)]
+        pairs = [(w, s) for w, s in WHOLE_AND_STEP if hasattr(type(module), s) and hasattr(type(module), w)]
         has_more = module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module)
         if pairs and (has_more or not all(_written_together(type(module), *pair) for pair in pairs)):
             return path or type(module).__name__

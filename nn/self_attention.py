@@ -75,6 +75,7 @@ class SelfAttention(Module):
         factory: dict[str, Any] = {"device": device, "dtype": dtype}
         self.num_heads, self.num_kv_heads, self.dropout, self.pairing = num_heads, kv, dropout, pairing
         self.head_dim = d_model // num_heads if head_dim is None else head_dim
+        self.scale = 1 / math.sqrt(self.head_dim)
         self.in_proj = Linear(d_model, (num_heads + 2 * kv) * self.head_dim, bias=bias, **factory)
         self.out_proj = Linear(num_heads * self.head_dim, d_model, bias=bias, **factory)
         self.q_norm = None if qk_norm is None else RMSNorm(self.head_dim, qk_norm, **factory)
@@ -96,21 +97,12 @@ class SelfAttention(Module):
             rotation: cos and sin of `F.rotary_angles`, which broadcast to (batch, heads, length, head_dim / 2).
             cache: keys and values of earlier positions, (batch, places, kv_size); those of x join it.
         """
-        if rotation is None and cache is None and self._is_multi_head(x.shape[-1]):
-            heads = F.attention.attend_projected(
-                self.in_proj(x), None, self.num_heads, mask, self._dropout_p, scale=self._scale
-            )
-            return self.out_proj(heads)
-        q, k, v = self.heads(x, rotation)
-        if cache is not None:
-            memory = cache.append(tt.concat([F.attention.join_heads(k), F.attention.join_heads(v)], axis=-1))
-            k, v = (F.attention.split_heads(part, self.num_kv_heads) for part in tt.split(memory, 2, axis=-1))
-        shared = self.num_heads // self.num_kv_heads
-        if shared > 1:  # repeat each head of keys and values for all the queries that share it
-            k, v = (tt.repeat(part, shared, axis=1) for part in (k, v))
-        allowed = ~mask if mask is not None and mask.dtype.kind == "b" else mask  # this function's booleans allow
-        out = F.scaled_dot_product_attention(q, k, v, allowed, self._dropout_p, scale=self._scale)
-        return self.out_proj(F.attention.join_heads(out))  # Concat(head_1, ..., head_h) W^O
+        mask = None if mask is None else F.masks.checked_mask(F.checks.beside(mask, x), x)
+        heads, _ = F.attention.attend_heads(  # head_i = Attention(q_i, k_j, v_j)
+            *self.heads(x, rotation), mask, scale=self.scale,
+            dropout_p=self.dropout if self.training else 0.0, cache=cache,
+        )  # fmt: skip
+        return self.out_proj(heads)  # Concat(head_1, ..., head_h) W^O
 
     def heads(self, x: Tensor, rotation: Rotation | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (batch, heads, length, head_dim), and keys and values (batch, kv heads, length, head_dim)."""
@@ -122,19 +114,6 @@ class SelfAttention(Module):
         if rotation is not None:
             q, k = (F.rotate(part, *rotation, self.pairing) for part in (q, k))
         return q, k, v
-
-    def _is_multi_head(self, d_model: int) -> bool:
-        """True if this is the attention of 2017, apart from turning queries and keys."""
-        whole = self.num_heads * self.head_dim == d_model
-        return whole and self.num_kv_heads == self.num_heads and self.q_norm is None
-
-    @property
-    def _scale(self) -> float:
-        return 1 / math.sqrt(self.head_dim)
-
-    @property
-    def _dropout_p(self) -> float:
-        return self.dropout if self.training else 0.0
 
     def extra_repr(self) -> str:
         return f"num_heads={self.num_heads}, num_kv_heads={self.num_kv_heads}, head_dim={self.head_dim}"

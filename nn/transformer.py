@@ -63,28 +63,20 @@ def through(x: Tensor, sublayers: Sequence[Sublayer]) -> Tensor:
     return x
 
 
-class Attend(namedtuple("Attend", "attention memory mask padding is_causal"), metaclass=Replaceable):
-    """f(x) = MultiHead(x, memory, memory): x attends to the memory, or without one to itself (section 3.2.3)."""
+class Attend(
+    namedtuple("Attend", "attention memory mask padding is_causal cache", defaults=[None]), metaclass=Replaceable
+):
+    """f(x) = MultiHead(x, memory, memory): x attends to the memory, or without one to itself (section 3.2.3).
+
+    With a cache, it also attends to the positions in it.
+    """
 
     def __call__(self, x: Tensor) -> Tensor:
         memory = x if self.memory is None else self.memory
-        masks = {"key_padding_mask": self.padding, "attn_mask": self.mask, "is_causal": self.is_causal}
-        return self.attention(x, memory, memory, need_weights=False, **masks)[0]
-
-
-class AttendToPast(namedtuple("AttendToPast", "attention cache hidden"), metaclass=Replaceable):
-    """The same for the next position alone: its key and value join those of its past in a cache."""
-
-    def __call__(self, x: Tensor) -> Tensor:
-        query, own = self.attention.project(x)
-        return self.attention.attend(query, self.cache.append(own), self.hidden)
-
-
-class AttendToMemory(namedtuple("AttendToMemory", "attention cache hidden"), metaclass=Replaceable):
-    """The same for a memory whose keys and values a cache keeps."""
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return self.attention.attend(self.attention.project_query(x), self.cache.memory, self.hidden)
+        options = {"key_padding_mask": self.padding, "attn_mask": self.mask, "is_causal": self.is_causal}
+        if self.cache is not None:
+            options["cache"] = self.cache
+        return self.attention(x, memory, memory, need_weights=False, **options)[0]
 
 
 class Feed(namedtuple("Feed", "linear1 activation dropout linear2"), metaclass=Replaceable):
@@ -218,14 +210,27 @@ class TransformerDecoderLayer(Module):
         ask = Attend(self.multihead_attn, memory, memory_mask, memory_key_padding_mask, memory_is_causal)
         return through(tgt, self.sublayers(attend, ask))
 
-    def step(self, x: Tensor, cache: LayerCache, hidden: Tensor, memory_hidden: Tensor | None) -> Tensor:
-        """The next position of every branch: `forward` for the last position alone, (batch, branches, d_model).
+    def start(self, memory: Tensor) -> tuple[LayerCache, LayerCache]:
+        """The caches of `step`, in the layout of `forward`: an empty one, and the keys and values of the memory."""
+        kept = self.multihead_attn.empty_cache(memory, spare=0)
+        Attend(self.multihead_attn, memory, None, None, False, kept)(self._nothing(memory))
+        return self.self_attn.empty_cache(memory), kept
 
-        Its key and value join the cache; the masks are those of `DecoderCache`.
+    def step(
+        self, x: Tensor, past: LayerCache, memory: LayerCache, hidden: Tensor, memory_hidden: Tensor | None
+    ) -> Tensor:
+        """`forward` for the next position of every branch alone, in the layout of `forward`.
+
+        Its key and value join the past. The memory's are all in its cache, so none are added. The masks are those of
+        `DecoderCache`.
         """
-        attend = AttendToPast(self.self_attn, cache, hidden)
-        ask = AttendToMemory(self.multihead_attn, cache, memory_hidden)
+        attend = Attend(self.self_attn, None, hidden, None, False, past)
+        ask = Attend(self.multihead_attn, self._nothing(x), memory_hidden, None, False, memory)
         return through(x, self.sublayers(attend, ask))
+
+    def _nothing(self, x: Tensor) -> Tensor:
+        """No position of x."""
+        return x[:, :0] if self.multihead_attn.batch_first else x[:0]
 
     def sublayers(self, attend: Any, ask: Any) -> list[Sublayer]:
         """The sub-layers in order (Figure 1 of the paper, right): `ask` attends to the encoder's output."""
@@ -313,9 +318,14 @@ class TransformerDecoder(Module):
                 f"TransformerDecoder: steps would pass by the forward or the hooks of {path}; call the decoder on "
                 "whole targets (models.decoding does so by itself), or write its step as well"
             )
-        return DecoderCache(
-            [layer.multihead_attn.project_memory(memory) for layer in self.layers], memory_key_padding_mask
-        )
+        caches = [layer.start(self._swapped(memory)) for layer in self.layers]
+        layers, memories = map(list, zip(*caches)) if caches else ([], [])
+        return DecoderCache(layers, memories, memory_key_padding_mask)
+
+    def _swapped(self, x: Tensor) -> Tensor:
+        """From (batch, length, d_model) to the layout of the layers, or back."""
+        batch_first = not len(self.layers) or self.layers[0].self_attn.batch_first
+        return x if batch_first else tt.permute_dims(x, (1, 0, 2))
 
     @may_be_faster
     def step(self, tgt: Tensor, cache: DecoderCache, tgt_key_padding_mask: Tensor | None = None) -> Tensor:
@@ -329,10 +339,10 @@ class TransformerDecoder(Module):
         Returns (batch, branches, d_model). The cache grows by one position.
         """
         hidden = cache.extend(tgt.shape[:2], tgt_key_padding_mask)
-        x = tgt
-        for layer, layer_cache in zip(self.layers, cache.layers):
-            x = layer.step(x, layer_cache, hidden, cache.memory_hidden)
-        return x if self.norm is None else self.norm(x)
+        x = self._swapped(tgt)
+        for layer, past, memory in zip(self.layers, cache.layers, cache.memories):
+            x = layer.step(x, past, memory, hidden, cache.memory_hidden)
+        return self._swapped(x if self.norm is None else self.norm(x))
 
 
 class Transformer(Module):

@@ -19,6 +19,7 @@ from ..functional.dropout import Dropped
 from ..functional.linear import linear
 from . import attention_blocks as blocks
 from .attention_blocks import Attention
+from .plain import is_usual
 from .tuning import LOOPS_FROM
 
 
@@ -118,16 +119,27 @@ def multi_head_backward(xp, g, residuals, needs, *, num_heads, scale, dropped):
     return (*gradients, g_mask)
 
 
-HEADS = Way("several heads", "nn.functional.attention:multi_head", "nn.functional.attention:attend_projected")
+HEADS = Way(
+    "several heads", "nn.functional.attention:multi_head", "nn.functional.attention:attend_heads",
+    "nn.decoder_cache:LayerCache.append",
+)  # fmt: skip
 
 
-def multi_head(query, key, value, num_heads, weight, bias, mask, *, scale, dropout_p, need_weights, more=None):
+def multi_head(
+    query, key, value, num_heads, weight, bias, mask, *, scale, dropout_p, need_weights, cache=None, more=None
+):
     """`nn.functional.attention.multi_head` on projections side by side, or None."""
-    if need_weights or more is not None or not HEADS.holds():
+    if need_weights or more is not None or not (cache is None or is_usual(cache)) or not HEADS.holds():
         return None
-    shape = len(query), num_heads, query.shape[1], key.shape[1]
-    dropped = Dropped.draw(dropout_p, shape, query.device) if dropout_p else None
     q, memory = project(query, key, value, weight, bias)
+    if cache is not None:
+        d = q.shape[2] if memory is not None else q.shape[2] // 3
+        memory = cache.append_joined(q[:, :, d:] if memory is None else memory)
+        q = q[:, :, :d]
+        if not q.shape[1]:  # only the cache was to be filled
+            return q, None
+    shape = len(q), num_heads, q.shape[1], (q if memory is None else memory).shape[1]
+    dropped = Dropped.draw(dropout_p, shape, query.device) if dropout_p else None
     return _multi_head(q, memory, mask, num_heads=num_heads, scale=scale, dropped=dropped), None
 
 
@@ -139,7 +151,8 @@ def project(query: Tensor, key: Tensor, value: Tensor, weight: Any, bias: Any) -
     if together and key is value:
         d = query.shape[-1]
         of_query, of_memory = (None, None) if bias is None else (bias[:d], bias[d:])
-        return linear(query, weight[:d], of_query), linear(key, weight[d:], of_memory)
+        q = linear(query, weight[:d], of_query) if query.shape[1] else query
+        return q, linear(key, weight[d:], of_memory)
     weights = tt.split(weight, 3) if together else weight
     biases = (None, None, None) if bias is None else tt.split(bias, 3)
     q, k, v = (linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases))

@@ -27,13 +27,12 @@ from ..language_layer import AttendToItself, Layer, through_layers
 from ..module import Module
 from ..self_attention import Rotation
 from ..transformer import (
-    AttendToMemory,
-    AttendToPast,
+    Attend,
     Sublayer,
     TransformerDecoder,
     TransformerDecoderLayer,
 )
-from .plain import is_plain
+from .plain import is_plain, is_usual
 from .sublayers import WORDS, Reading, angles_of, as_added, is_read, lowest, sooner
 
 MOST_ROWS = 256
@@ -41,13 +40,13 @@ MOST_ROWS = 256
 
 STEPS = Way(
     "steps of decoding", "nn.transformer:TransformerDecoder.step", "nn.transformer:TransformerDecoderLayer.step",
-    "nn.transformer:TransformerDecoderLayer.sublayers", "nn.transformer:AttendToPast.__call__",
-    "nn.transformer:AttendToMemory.__call__", "nn.attention:MultiheadAttention.project",
-    "nn.attention:MultiheadAttention.project_query", "nn.attention:MultiheadAttention.attend",
-    "nn.language_layer:through_layers", "nn.language_layer:Layer.forward", "nn.language_layer:Layer.sublayers",
-    "nn.decoder_cache:DecoderCache.extend", "nn.decoder_cache:LayerCache.append", "nn.decoder_cache:LayerCache.grow",
-    *WORDS,
+    "nn.transformer:TransformerDecoderLayer.sublayers", "nn.language_layer:through_layers",
+    "nn.language_layer:Layer.forward", "nn.language_layer:Layer.sublayers", "nn.decoder_cache:DecoderCache.extend",
+    "nn.decoder_cache:LayerCache.append", "nn.decoder_cache:LayerCache.grow", *WORDS,
 )  # fmt: skip
+
+Caches = tuple[Sequence[LayerCache], Sequence[LayerCache]]
+"""Those of the past, and those of a memory."""
 
 
 class Plan:
@@ -97,11 +96,11 @@ class Plan:
         arrays = [p if p is None else p._data for held in self.held for p in held.values()]
         return [*owned, *map(type, self.modules)], arrays
 
-    def reads(self, caches: Sequence[LayerCache], batch: int) -> bool:
+    def reads(self, caches: Caches, batch: int) -> bool:
         """True if each attention can read what its cache has now, of so many items."""
         assert self.reading is not None
         sources = self.reading.sources
-        tensors = [caches[n].memory if across else caches[n]._buffer for n, across, _ in sources]
+        tensors = [caches[across][n].buffer for n, across, _ in sources]
         arrays: list[Any] = [None if tensor._node is not None else tensor._data for tensor in tensors]
         if self.kept and all(array is not None and known() is array for known, array in zip(self.kept, arrays)):
             return True
@@ -125,13 +124,13 @@ class Plan:
             self.steps = self.room.Steps(self.reading.loops(self.room), rows)
             self.steps.read([known() for known in self.kept])
 
-    def step(self, x: Any, caches: Sequence[LayerCache], past: tuple[Any, ...], memory: tuple[Any, ...] = ()) -> Tensor:
+    def step(self, x: Any, caches: Caches, past: tuple[Any, ...], memory: tuple[Any, ...] = ()) -> Tensor:
         """x (batch, branches, d) through the sub-layers, to which each cache gives places more; masks as in `seen`."""
         assert self.reading is not None
         batch, branches, _ = x.shape
-        end, room = caches[0].places + branches, self.room
+        end, room = caches[0][0].places + branches, self.room
         is_larger = end > self.places
-        for cache in caches:
+        for cache in caches[0]:
             cache.grow(end)
         if is_larger:
             self.reads(caches, batch)
@@ -146,11 +145,12 @@ _last: WeakKeyDictionary[Module, Plan] = WeakKeyDictionary()
 
 
 def plan_of(
-    cache: Any, layers: Sequence[LayerCache], root: Any, sublayers: Callable[[Any], list[Sublayer]], end: Any, x: Any
+    cache: Any, caches: Caches, root: Any, sublayers: Callable[[Any], list[Sublayer]], end: Any, x: Any
 ) -> Plan | None:  # fmt: skip
     """The plan that a cache keeps if it holds for this root, else a new one; None if loops do not take these."""
     room, plan = for_array(x).loops_over("decoding", x), _plans.get(cache)
-    usual = all(is_usual(layer) and layer.places == layers[0].places for layer in layers)
+    usual = all(is_usual(each) and each.places == part[0].places for part in caches for each in part)
+    layers = [*caches[0], *caches[1]]
     if room is None or not usual or len(set(map(id, layers))) < len(layers):
         return None
     if plan is None and (plan := _last.pop(root, None)) is not None and plan.owner() is not None:
@@ -161,7 +161,7 @@ def plan_of(
         _plans[cache], plan.owner, plan.kept = plan, ref(cache), []
         if len(x) * x.shape[1] <= MOST_ROWS:
             _last[root] = plan
-    if plan.reading is None or not plan.reads(layers, len(x)):
+    if plan.reading is None or not plan.reads(caches, len(x)):
         return None
     plan.prepare(len(x) * x.shape[1])  # now, for what fails later would find a cache that has grown
     return plan
@@ -176,15 +176,15 @@ def step(
     """`TransformerDecoder.step` in compiled loops; None where its own lines are to compute."""
     if type(decoder) is not TransformerDecoder or type(cache) is not DecoderCache or "extend" in vars(cache):
         return None
-    if state.plain or not is_read(tgt) or len(decoder.layers) != len(cache.layers):
+    if state.plain or not is_read(tgt) or not len(decoder.layers) == len(cache.layers) == len(cache.memories):
         return None
-    x = tgt._data
-    plan = plan_of(cache, cache.layers, decoder, _sublayers, decoder.norm, x)
+    x, caches = tgt._data, (cache.layers, cache.memories)
+    plan = plan_of(cache, caches, decoder, _sublayers, decoder.norm, x)
     if plan is None or not _fits(cache, x, tgt_key_padding_mask):
         return None
     hidden = _extend(cache, x.shape[1], tgt_key_padding_mask)
     memory_hidden = None if cache.memory_hidden is None else lowest(cache.memory_hidden._data, x.dtype)
-    return plan.step(x, cache.layers, (lowest(hidden, x.dtype),), (memory_hidden,))
+    return plan.step(x, caches, (lowest(hidden, x.dtype),), (memory_hidden,))
 
 
 def _sublayers(decoder: TransformerDecoder) -> list[Sublayer]:
@@ -193,23 +193,20 @@ def _sublayers(decoder: TransformerDecoder) -> list[Sublayer]:
         return []
     words: list[Sublayer] = []
     for n, layer in enumerate(decoder.layers):
-        words += layer.sublayers(AttendToPast(layer.self_attn, n, None), AttendToMemory(layer.multihead_attn, n, None))
+        attend = Attend(layer.self_attn, None, None, None, False, n)
+        words += layer.sublayers(attend, Attend(layer.multihead_attn, "a memory", None, None, False, n))
     return words
 
 
 def _fits(cache: DecoderCache, x: Any, padding: Tensor | None) -> bool:
     """True if all masks are for (batch, branches), and for the places that there are."""
-    first, hidden, branches = cache.layers[0], cache.hidden, x.shape[:2]
+    first, hidden, branches, memory = cache.layers[0], cache.hidden, x.shape[:2], cache.memories[0]
     return (
         (first.places == 0 if hidden is None else hidden._data.shape == (*branches, first.places))
         and _is_mask(padding, branches)
-        and _is_mask(cache.memory_hidden, (len(x), 1, 1, first.memory.shape[1]))
+        and _is_mask(cache.memory_hidden, (len(x), 1, 1, memory.places))
+        and memory.places == memory.buffer.shape[1]
     )
-
-
-def is_usual(cache: LayerCache) -> bool:
-    """True if the cache of a layer is one of this very class, with nothing of its own in its methods' place."""
-    return type(cache) is LayerCache and "append" not in vars(cache) and "grow" not in vars(cache)
 
 
 def _is_mask(mask: Tensor | None, shape: tuple[int, ...]) -> bool:
@@ -219,7 +216,7 @@ def _is_mask(mask: Tensor | None, shape: tuple[int, ...]) -> bool:
 
 def _extend(cache: DecoderCache, branches: int, padding: Tensor | None) -> Any:
     """`DecoderCache.extend` on raw arrays."""
-    hidden = np.broadcast_to(_others(branches), (len(cache.layers[0].memory._data), branches, branches))
+    hidden = np.broadcast_to(_others(branches), (len(cache.layers[0].buffer._data), branches, branches))
     if padding is not None:
         hidden = hidden | padding._data[:, None]
     if cache.hidden is not None:
@@ -243,14 +240,14 @@ def step_of_layers(
     if state.plain or not is_read(x) or x._data.size > MOST_ROWS * x._data.shape[2]:
         return None
     array, places = x._data, caches[0].places
-    plan = plan_of(caches[0], caches, layers, _sublayers_of_layers, None, array)
+    plan = plan_of(caches[0], (caches, ()), layers, _sublayers_of_layers, None, array)
     if plan is None:
         return None
     batch, branches, _ = array.shape
     attention = layers[0].self_attn
     added = as_added(mask, (batch, attention.num_heads, branches, places + branches), array.dtype)
     angles = angles_of(rotation, batch, branches, attention.head_dim, array.dtype)
-    return None if added is None or angles is None else plan.step(array, caches, (*added, angles))
+    return None if added is None or angles is None else plan.step(array, (caches, ()), (*added, angles))
 
 
 def _sublayers_of_layers(layers: Any) -> list[Sublayer]:

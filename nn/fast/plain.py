@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from ..decoder_cache import LayerCache
+
 PARAMETERS = {"weight", "bias", "in_proj_weight", "in_proj_bias"}
 """In whose place a module might have been given a Tensor."""
 
@@ -25,3 +27,8 @@ def is_plain(module: Any, *kinds: Any) -> bool:
         and not module._buffers
         and own_names(kind).isdisjoint(vars(module))
     )
+
+
+def is_usual(cache: Any) -> bool:
+    """True if a cache is of this very class and no method is replaced on the instance."""
+    return type(cache) is LayerCache and vars(cache).keys().isdisjoint(("append", "append_joined", "grow"))

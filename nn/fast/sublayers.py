@@ -35,8 +35,6 @@ from ..module import Module
 from ..self_attention import Rotation, SelfAttention
 from ..transformer import (
     Attend,
-    AttendToMemory,
-    AttendToPast,
     Feed,
     Sublayer,
     TransformerDecoder,
@@ -192,7 +190,7 @@ class Reading:
             return None
         if not self.linear(attention.out_proj, self.d, width):
             return None
-        return {"heads": attention.num_heads, "kv_heads": attention.num_kv_heads, "scale": attention._scale}
+        return {"heads": attention.num_heads, "kv_heads": attention.num_kv_heads, "scale": attention.scale}
 
     def mask(self, added: tuple[Any, bool] | None, sizes: tuple[int, ...]) -> dict[str, Any] | None:
         """Of what a mask adds to scores of these sizes."""
@@ -208,13 +206,17 @@ class Reading:
     def attend(self, f: Attend) -> Found:
         if (f.is_causal and f.mask is None) or (how := self.multi_head(f.attention)) is None:
             return None
+        across = f.memory is not None
+        if f.cache is not None:
+            self.sources.append((f.cache, across, 2 * self.d))
+            return None if probability(f.attention) else ("KeptAttention", how | {"across": across}, 0.0)
         sizes = len(self.x), how["heads"], self.x.shape[1], (self.x if f.memory is None else self.memory).shape[1]
         key = id(f.mask), id(f.padding), sizes
         if key not in self.merged:
             self.merged[key] = as_added(merge_masks(f.padding, f.mask, sizes, wrap(self.x, None)), sizes, self.dtype)
         if (masked := self.mask(self.merged[key], sizes)) is None:
             return None
-        return "Attention", how | masked | {"across": f.memory is not None}, probability(f.attention)
+        return "Attention", how | masked | {"across": across}, probability(f.attention)
 
     def feed(self, f: Feed) -> Found:
         name = next((name for function, name in ACTIVATIONS.items() if function is f.activation), None)
@@ -224,13 +226,6 @@ class Reading:
         if not self.linear(f.linear2, self.d, inner):
             return None
         return "FeedForward", {"activation": name}, probability(f.dropout)
-
-    def attend_to_past(self, f: AttendToPast | AttendToMemory) -> Found:
-        if probability(f.attention) or (how := self.multi_head(f.attention)) is None:
-            return None
-        across = type(f) is AttendToMemory
-        self.sources.append((f.cache, across, 2 * self.d))
-        return "KeptAttention", how | {"across": across}, 0.0
 
     def attend_to_itself(self, f: AttendToItself) -> Found:
         if (how := self.self_attention(f.attention)) is None:
@@ -309,8 +304,7 @@ def angles_of(rotation: Rotation | None, batch: int, rows: int, size: int, dtype
 
 
 READERS: dict[Any, Callable[[Reading, Any], Found]] = {
-    Attend: Reading.attend, AttendToPast: Reading.attend_to_past, AttendToMemory: Reading.attend_to_past,
-    Feed: Reading.feed, AttendToItself: Reading.attend_to_itself, FeedForward: Reading.network,
+    Attend: Reading.attend, Feed: Reading.feed, AttendToItself: Reading.attend_to_itself, FeedForward: Reading.network,
 }  # fmt: skip
 """For each f that loops compute, what reads it."""
 

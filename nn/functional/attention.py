@@ -147,11 +147,7 @@ def multi_head(
     weight: Any,
     bias: Any,
     mask: Any,
-    *,
-    scale: float,
-    dropout_p: float,
-    need_weights: bool,
-    more: Any = None,
+    **options: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """Concat(head_1, ..., head_h) with head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V), and the weights.
 
@@ -159,38 +155,55 @@ def multi_head(
         query, key, value: (batch, target, embed_dim), (batch, source, kdim) and (batch, source, vdim).
         weight: W^Q, W^K and W^V one under the other, (3 * embed_dim, embed_dim), or a tuple of the three.
         bias: (3 * embed_dim,) or None.
-        mask: broadcasts to (batch, heads, target, source); boolean (True: not allowed) or added to the scores.
-        scale, dropout_p: the factor of the scores, in the paper 1 / sqrt(d_k); the share of weights that are dropped.
-        more: None, or makes keys, values and mask of those that there are.
+        mask, options: for `attend_heads`.
 
     Returns (batch, target, embed_dim), and (batch, heads, target, source) or, unless they are needed, None.
     """
     weights_of = weight if isinstance(weight, tuple) else tt.split(weight, 3)
     biases = (None, None, None) if bias is None else tt.split(bias, 3)
-    q, k, v = (linear(x, w, b) for x, w, b in zip((query, key, value), weights_of, biases))  # (..., embed_dim)
-    if more is not None:
-        k, v, mask = more(k, v, mask)
-    dropped = Dropped.draw(dropout_p, (len(q), num_heads, q.shape[1], k.shape[1]), q.device) if dropout_p else None
-    q, k, v = (split_heads(x, num_heads) for x in (q, k, v))  # (batch, heads, length, head_dim)
-    heads, weights = attention(q, k, v, mask, dropped, scale=scale)  # (batch, heads, target, head_dim)
-    return join_heads(heads), weights if need_weights else None  # (batch, target, embed_dim)
+    projected = (linear(x, w, b) for x, w, b in zip((query, key, value), weights_of, biases))  # (..., embed_dim)
+    q, k, v = (split_heads(x, num_heads) for x in projected)  # (batch, heads, length, head_dim)
+    return attend_heads(q, k, v, mask, **options)
 
 
-def attend_projected(
-    query: Tensor, memory: Tensor | None, num_heads: int, mask: Any, dropout_p: float, *, scale: float
-) -> Tensor:
-    """`multi_head` after the projections: Concat(head_1, ..., head_h).
+@lowered
+def attend_heads(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Any,
+    *,
+    scale: float,
+    dropout_p: float,
+    need_weights: bool = False,
+    cache: Any = None,
+    more: Any = None,
+) -> tuple[Tensor, Tensor | None]:
+    """Concat(head_1, ..., head_h) with head_i = Attention(q_i, k_j, v_j), and the weights.
 
     Args:
-        query: Q of all heads, (batch, target, embed_dim); without a memory Q, K and V side by side.
-        memory: K and V of all heads side by side, (batch, source, 2 * embed_dim), or None.
-        mask, dropout_p, scale: as for `multi_head`.
+        q, k, v: projected heads, (batch, heads, target, head_dim), and twice (batch, kv_heads, source, head_dim). With
+            fewer heads of keys, neighbouring queries share one, j = ⌈i kv_heads / heads⌉ (Ainslie et al. 2023).
+        mask: broadcasts to (batch, heads, target, source); boolean (True: not allowed) or added to the scores.
+        scale, dropout_p: the factor of the scores, in the paper 1 / sqrt(d_k); the probability of dropping a weight.
+        need_weights: whether to return the weights.
+        cache: a `LayerCache` with keys and values of earlier positions, to which it adds k and v; or None. The source
+            includes both.
+        more: a function of k, v and mask that returns them with further keys; or None.
 
-    Returns (batch, target, embed_dim).
+    Returns (batch, target, heads * head_dim), and (batch, heads, target, source) or None.
     """
-    shape = len(query), num_heads, query.shape[1], (query if memory is None else memory).shape[1]
-    dropped = Dropped.draw(dropout_p, shape, query.device) if dropout_p else None
-    return _multi_head(query, memory, mask, num_heads=num_heads, scale=scale, dropped=dropped)
+    if cache is not None:
+        k, v = cache.append(k, v)
+    if more is not None:
+        k, v, mask = more(k, v, mask)
+    if (shared := q.shape[1] // k.shape[1]) > 1:
+        k, v = (tt.repeat(x, shared, axis=1) for x in (k, v))
+    dropped = Dropped.draw(dropout_p, (*q.shape[:3], k.shape[2]), q.device) if dropout_p else None
+    if need_weights:
+        heads, weights = attention(q, k, v, mask, dropped, scale=scale)  # (batch, heads, target, head_dim)
+        return join_heads(heads), weights
+    return join_heads(_attention(q, k, v, mask, scale=scale, causal=False, dropped=dropped)), None
 
 
 @tt.op

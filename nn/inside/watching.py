@@ -32,7 +32,7 @@ from ..module import Module
 VARIABLES = ("q", "k", "v", "scores", "weights", "z")
 """The variables of `attention` that have names."""
 
-CALLERS = {"multi_head", "attend_projected", "scaled_dot_product_attention", "multi_head_attention_forward"}
+CALLERS = {"multi_head", "attend_heads", "scaled_dot_product_attention", "multi_head_attention_forward"}
 """The functions that call it; a module's methods call one of them by its name, or there are no variables to tell."""
 
 

@@ -253,7 +253,7 @@ def test_keys_outside_of_the_window_leave_memory(kind, window, longest, device):
 
     def next_logits(ids, state):
         found = former(ids, state)
-        places.append([layer._buffer.shape[1] for layer in state.cache.layers])
+        places.append([layer.buffer.shape[1] for layer in state.cache.layers])
         assert {layer.places for layer in state.cache.layers} == {state.places.shape[1]}
         return found
 

@@ -531,9 +531,41 @@ def test_a_key_of_its_own_is_seen_whatever_the_mask_and_learns():
     assert bool(tt.any(layer.bias_v.grad != 0))
 
 
-@pytest.mark.parametrize("option", ["add_bias_kv", "add_zero_attn"])
-def test_keys_of_its_own_are_not_for_halves(option):
-    layer = nn.MultiheadAttention(8, 2, **{option: True})
-    x = tt.random.randn(2, 3, 8)
-    with pytest.raises(ValueError, match="add_bias_kv and add_zero_attn are for whole calls"):
-        layer.attend(layer.project_query(x), layer.project_memory(x))
+@pytest.mark.parametrize("options", [{}, {"add_bias_kv": True}, {"add_zero_attn": True}, {"kdim": 6, "vdim": 6}])
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize(("need_weights", "spare"), [(True, 16), (False, 16), (False, 0)])
+def test_calls_with_a_cache_are_one_call_with_all_keys(options, batch_first, need_weights, spare, device):
+    tt.manual_seed(0)
+    layer = nn.MultiheadAttention(8, 2, batch_first=batch_first, dtype=tt.float64, device=device, **options)
+    rng, source = np.random.default_rng(0), 5
+    length = 1 if batch_first else 0
+    query, key = (
+        tt.asarray(np.moveaxis(rng.normal(size=(n, 2, size)), 0, length), device=device)
+        for n, size in ((3, 8), (source, layer.kdim))
+    )
+    padding = tt.asarray(np.arange(source) >= np.array([[source], [3]]), device=device)
+    expected = layer(query, key, key, padding, need_weights)
+    cache = layer.empty_cache(key, spare=spare)
+    for i in range(source):
+        part = key[:, i : i + 1] if batch_first else key[i : i + 1]
+        nothing = query[:, :0] if batch_first else query[:0]
+        out, _ = layer(nothing, part, part, need_weights=need_weights, cache=cache)
+        assert out.shape == nothing.shape
+    nothing = key[:, :0] if batch_first else key[:0]
+    found = layer(query, nothing, nothing, padding, need_weights, cache=cache)
+    assert cache.places == source
+    for a, b in zip(found, expected):
+        assert (a is None) == (b is None)
+        if a is not None:
+            np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=0, atol=1e-12)
+
+
+def test_a_mask_of_four_axes_broadcasts_over_batch_and_heads():
+    layer, x = nn.MultiheadAttention(8, 2, batch_first=True), tt.random.randn(3, 4, 8)
+    mask = F.causal_mask(4)
+    expected = layer(x, x, x, attn_mask=mask)[0].detach().numpy()
+    for shape in ((1, 1, 4, 4), (3, 1, 4, 4), (3, 2, 4, 4)):
+        found = layer(x, x, x, attn_mask=tt.broadcast_to(mask, shape))[0]
+        np.testing.assert_allclose(found.detach().numpy(), expected, atol=1e-6)
+    with pytest.raises(ValueError, match=r"attn_mask: expected .*got \(2, 1, 4, 4\)"):
+        layer(x, x, x, attn_mask=tt.broadcast_to(mask, (2, 1, 4, 4)))

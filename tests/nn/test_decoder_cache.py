@@ -142,7 +142,7 @@ def test_buffers_double_rather_than_grow_by_one():
     for t in range(TARGET):
         for _ in range(5):
             decoder.step(target[:, t : t + 1], cache)
-            buffers.add(cache.layers[0]._buffer.shape[1])
+            buffers.add(cache.layers[0].buffer.shape[1])
     assert sorted(buffers) == [16, 32, 64, 128]
 
 
@@ -151,10 +151,11 @@ def test_the_memory_is_projected_once():
     decoder = make()
     target, memory, padding = inputs()
     cache = decoder.start(memory, padding)
-    kept = [layer.memory for layer in cache.layers]
+    kept = [each.buffer for each in cache.memories]
     for t in range(3):
         decoder.step(target[:, t : t + 1], cache)
-    assert all(layer.memory is memory for layer, memory in zip(cache.layers, kept))
+    assert [each.places for each in cache.memories] == [SOURCE] * 2
+    assert all(each.buffer is buffer for each, buffer in zip(cache.memories, kept))
 
 
 def test_other_branches_than_before_are_refused():
@@ -167,16 +168,6 @@ def test_other_branches_than_before_are_refused():
     with pytest.raises(ValueError, match=r"\(3, 2\), got \(3, 1\); see reorder"):
         decoder.step(target[:, :1], cache)
     assert cache.length == 1
-
-
-def test_attention_in_two_halves_with_keys_and_values_of_other_sizes():
-    tt.manual_seed(0)
-    attention = nn.MultiheadAttention(8, 2, kdim=6, vdim=6, batch_first=True, dtype=tt.float64)
-    rng = np.random.default_rng(0)
-    query, memory = tt.asarray(rng.normal(size=(2, 3, 8))), tt.asarray(rng.normal(size=(2, 5, 6)))
-    halves = attention.attend(attention.project_query(query), attention.project_memory(memory))
-    whole = attention(query, memory, memory, need_weights=False)[0]
-    np.testing.assert_allclose(halves.detach().numpy(), whole.detach().numpy(), **CLOSE)
 
 
 def test_positions_from_a_start_on():

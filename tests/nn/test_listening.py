@@ -73,7 +73,7 @@ def test_two_functions_at_once():
     found, _ = told(lambda: nn.MultiheadAttention(6, 2)(x, x, x), MULTI_HEAD, ATTENTION)
     names = [f"{function}.{name}" for function, name, _ in found]
     assert names[:3] == ["multi_head.query", "multi_head.key", "multi_head.value"]
-    assert names.index("multi_head.q") < names.index("attention.q") < names.index("multi_head.heads")
+    assert names.index("multi_head.weights_of") < names.index("multi_head.q") < names.index("attention.q")
 
 
 # ---- what it does not change

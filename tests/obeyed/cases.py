@@ -1,5 +1,7 @@
 """What people compute with: each case gives arrays, results and gradients, for a small or a usual size."""
 
+import functools
+
 import numpy as np
 
 import tinytensor as tt
@@ -253,3 +255,60 @@ def adam_w(batch, length):
 @case
 def sgd(batch, length):
     return trained(lambda p: nn.optim.SGD(p, lr=0.1, momentum=0.9), batch, length)
+
+
+# ---- a whole sequence, and the same sequence step by step: their results
+
+
+def of_stack(batch, length, **options):
+    """Of a decoder."""
+    tt.manual_seed(0)
+    layer = nn.TransformerDecoderLayer(D, HEADS, 4 * D, dropout=0.0, activation="gelu", **options)
+    module = nn.TransformerDecoder(layer, 2, nn.LayerNorm(D)).eval()
+    causal, padding = masks(batch, length)
+    x, memory = (floats(batch, n, D).detach() for n in (length, length + 1))
+    padding = tt.concat([padding, padding[:, -1:]], axis=1)
+    turned = x, memory
+    if not module.layers[0].self_attn.batch_first:
+        turned = [tt.permute_dims(each, (1, 0, 2)) for each in turned]
+    whole = module(*turned, tgt_mask=causal, memory_key_padding_mask=padding)
+    if not module.layers[0].self_attn.batch_first:
+        whole = tt.permute_dims(whole, (1, 0, 2))
+    return whole, lambda: in_steps(module, x, memory, padding)
+
+
+def in_steps(module, x, memory, padding):
+    cache = module.start(memory, padding)
+    return tt.concat([module.step(x[:, i : i + 1], cache) for i in range(x.shape[1])], axis=1)
+
+
+def of_language_model(kind, batch, length):
+    tt.manual_seed(0)
+    sizes = {"d_model": D, "num_heads": HEADS, "num_layers": 2, "d_ff": 4 * D, "max_length": length + 4}
+    model = LanguageModel(30, **{**kind, **sizes}).eval()
+    ids = tt.asarray(np.random.default_rng(0).integers(3, 30, (batch, length)))
+
+    def steps():
+        state, found = model.initial_state(ids[:, :2]), []
+        for i in range(1, length):
+            logits, state = model.next_logits(ids[:, i : i + 1], state)
+            found.append(logits)
+        return tt.concat(found, axis=1)
+
+    return model(ids)[:, 1:], steps
+
+
+WHOLE_AND_STEPS = {
+    "decoder": functools.partial(of_stack, batch_first=True),
+    "norms in front, (length, batch)": functools.partial(of_stack, norm_first=True),
+    "gpt2": functools.partial(of_language_model, GPT2),
+    "llama": functools.partial(of_language_model, {**LLAMA, "num_kv_heads": 1}),
+    "qk_norm": functools.partial(of_language_model, {**LLAMA, "qk_norm": 1e-6}),
+}
+"""For each model a function of batch and length: the whole sequence's result, and what computes the steps'."""
+
+
+def whole_and_steps(name, batch, length):
+    with tt.no_grad():
+        whole, steps = WHOLE_AND_STEPS[name](batch, length)
+        return whole.numpy(), steps().numpy()

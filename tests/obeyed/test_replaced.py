@@ -5,6 +5,7 @@ by one whose numbers are others. The case has to give what it gives by formulas 
 over, and counted.
 """
 
+import contextlib
 import sys
 import threading
 from pathlib import Path
@@ -17,7 +18,7 @@ import tinytensor as tt
 from tinytensor import nn
 
 from ..engine_room import room
-from .cases import CASES, DRAWING, SIZES
+from .cases import CASES, DRAWING, SIZES, WHOLE_AND_STEPS, whole_and_steps
 
 PACKAGE = Path(tt.__file__).parent
 OUTSIDE = ("fast", "graph", "testing", "program", "nn.fast", "nn.visualize", "models.fast", "recording")
@@ -187,6 +188,40 @@ def test_what_is_replaced_is_called(name, switched, size, monkeypatch, request):
     assert count > 3
 
 
+APART = {
+    "Module.__call__": "a step of a stack is not a call of the stack",
+    "Module._call_with_hooks": "likewise",
+    "MultiheadAttention.forward": "`start` rejects a forward from elsewhere; models.decoding computes whole sequences",
+}
+"""Functions whose replacement counts more often in a whole sequence than in its steps, or that have no steps."""
+
+
+@pytest.mark.parametrize("mode", ["plain", "textbook", "loops"])
+@pytest.mark.parametrize("name", WHOLE_AND_STEPS)
+def test_a_whole_sequence_and_its_steps_agree_whatever_is_replaced(name, mode, monkeypatch, request):
+    """Of the textbook's layers and formulas. A cache and the array API have more to do in steps."""
+    if mode == "loops":
+        request.getfixturevalue("loops")
+    with tt.no_grad():
+        in_both = entered(lambda: WHOLE_AND_STEPS[name](2, 3)) & entered(WHOLE_AND_STEPS[name](2, 3)[1])
+    codes = [code for code in in_both if code.co_filename.startswith((str(PACKAGE / "nn"), str(PACKAGE / "models")))]
+    disobeyed, count = [], 0
+    for code in sorted(codes, key=lambda code: (code.co_filename, code.co_firstlineno)):
+        for owner, attribute, function in BY_CODE.get(code, ()):
+            counted, path = [], f"{owner.__name__}.{attribute}"
+            if attribute in NO_NUMBERS or path in APART:
+                continue
+            with monkeypatch.context() as patched, tt.textbook() if mode == "textbook" else contextlib.nullcontext():
+                patched.setattr(owner, attribute, other(function, counted))
+                found = outcome(lambda: whole_and_steps(name, 2, 3))
+            if counted:
+                count += 1
+                if isinstance(found, type) or told_apart(found[:1], found[1:]):
+                    disobeyed.append(f"{path} {found}")
+    assert not disobeyed
+    assert count > 10
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_textbook_mode_enters_nothing_of_the_engine_room(name, loops):
     """With the context manager as with the environment variable: no line of `fast` runs, forward or backward."""
@@ -335,7 +370,8 @@ def test_what_is_changed_on_an_instance_between_two_steps_is_called(loops, chang
                 own = cache.extend
                 cache.extend = lambda shape, mask=None: own(shape, mask) | True
             else:
-                doubled(cache.layers[0], "append")
+                own = cache.layers[0].append
+                cache.layers[0].append = lambda k, v: [2 * x for x in own(k, v)]
             found += [module.step(x, cache).numpy() for _ in range(2)]
         return found
 

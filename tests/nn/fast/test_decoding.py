@@ -170,7 +170,7 @@ def test_larger_buffers_take_the_place_of_the_former_one_by_one(monkeypatch):
     with_cache = nn.decoder_cache.LayerCache
     cache = module.start(normal(BATCH, SOURCE, D))
     module.step(normal(BATCH, 1, D), cache)
-    former = [weakref.ref(layer._buffer._data) for layer in cache.layers]
+    former = [weakref.ref(layer.buffer._data) for layer in cache.layers]
     own = with_cache.grow
     monkeypatch.setattr(
         with_cache, "grow", lambda self, end: (own(self, end), alive.append(sum(x() is not None for x in former)))[0]
@@ -191,7 +191,7 @@ def test_a_cache_goes_when_nobody_has_it(taken):
     of_decoder = module.start(normal(BATCH, SOURCE, D))
     module.step(normal(BATCH, 1, D), of_decoder)
     assert len(taken) == 2
-    gone = [weakref.ref(one) for one in (cache, of_decoder, cache._buffer._data, of_decoder.layers[0]._buffer._data)]
+    gone = [weakref.ref(one) for one in (cache, of_decoder, cache.buffer._data, of_decoder.layers[0].buffer._data)]
     del cache, of_decoder
     assert [one() for one in gone] == [None] * 4
     models = weakref.ref(layers), weakref.ref(module)
@@ -227,12 +227,12 @@ def test_unusual_caches_go_the_layers_own_way(change, taken):
     def compute():
         module = decoder()
         cache = module.start(normal(BATCH, SOURCE, D))
-        first, last = cache.layers
+        first, last = cache.layers[0], cache.memories[1]
         if change == "a shorter memory":
-            last.memory = last.memory[:, 1:]
+            last.buffer, last.places = last.buffer[:, 1:], last.places - 1
         elif change == "a method of a layer's":
             own = first.append
-            first.append = lambda projected: own(projected * 2.0)
+            first.append = lambda k, v: own(k * 2.0, v * 2.0)
         else:
             extend = cache.extend
             cache.extend = lambda shape, mask=None: extend(shape, mask)
@@ -423,12 +423,12 @@ def test_another_decoder_may_go_on_from_a_cache(taken):
 def test_a_cache_that_has_a_graph_goes_the_layers_own_way(steps, taken):
     module, memory = decoder(), normal(BATCH, SOURCE, D)
     memory.requires_grad = True
-    with_graph = module.start(memory).layers[0].memory
+    with_graph = module.start(memory).memories[0].buffer
     with tt.no_grad():
         cache = module.start(memory)
         for _ in range(steps):
             module.step(normal(BATCH, 1, D), cache)
-        cache.layers[0].memory = with_graph
+        cache.memories[0].buffer = with_graph
         assert module.step(normal(BATCH, 1, D), cache).shape == (BATCH, 1, D)
     assert len(taken) == steps
 
