@@ -25,11 +25,41 @@ from tinytensor.tracing import looks_through
 looks_through(__file__, True)
 
 
-class _Here(threading.local):
-    """The listeners of this thread by the name of a function, the innermost first; and if one replaced a value."""
+class _Entry:
+    """A listener to functions of these names; `muted` counts the faster versions that compute meanwhile."""
 
-    heard: dict[str, tuple[Any, ...]] = {}  # noqa: RUF012  (never changed in place)
-    replaced = False
+    def __init__(self, listener: Any, names: list[str]) -> None:
+        self.listener, self.names, self.muted = listener, names, 0
+
+
+class _Thread:
+    """The entries of a thread, the innermost first: another thread may end one, if it closes a generator."""
+
+    def __init__(self) -> None:
+        self.entries: list[_Entry] = []
+        self.heard: dict[str, list[Any]] = {}  # by function
+        self.replaced = False  # True once a listener replaced a value
+
+    def change(self, entry: _Entry, is_on: bool) -> None:
+        self.entries = [entry] * is_on + [other for other in self.entries if other is not entry]
+        self.update()
+
+    def mute(self, entries: list[_Entry], by: int) -> None:
+        for entry in entries:
+            entry.muted += by
+        self.update()
+
+    def update(self) -> None:
+        heard: dict[str, list[Any]] = {}
+        for entry in self.entries:
+            for name in () if entry.muted else entry.names:
+                heard.setdefault(name, []).append(entry.listener)
+        self.heard = heard
+
+
+class _Here(threading.local):
+    def __init__(self) -> None:
+        self.thread = _Thread()
 
 
 _here = _Here()
@@ -46,48 +76,54 @@ def listening(listener: Callable[[str, str, Any], Any], *functions: Any) -> Iter
 
     Raises RuntimeError for a function whose text is not at hand, or is not the one that runs.
     """
+    entry, thread = _Entry(listener, [f.__name__ for f in functions]), _here.thread
     _add(functions, 1)
-    modes, former = state.change(told=_told), _here.heard
-    _here.heard = former | {f.__name__: (listener, *former.get(f.__name__, ())) for f in functions}
+    thread.change(entry, True)
+    state.change(told=_told)
     try:
         yield
     finally:
-        _here.heard = former
-        state.change(**modes)
+        thread.change(entry, False)
+        if thread is _here.thread and not thread.heard:
+            state.change(told=None)
         _add(functions, -1)
 
 
 def listeners() -> set[Any]:
     """The listeners of this thread."""
-    return {listener for those in _here.heard.values() for listener in those}
+    return {listener for those in _here.thread.heard.values() for listener in those}
 
 
 def _tell(function: str, name: str, value: Any) -> Any:
-    for listener in _here.heard.get(function, ()):
+    thread = _here.thread
+    for listener in thread.heard.get(function, ()):
         found = listener(function, name, value)
-        value, _here.replaced = (value, _here.replaced) if found is None else (found, True)
+        value, thread.replaced = (value, thread.replaced) if found is None else (found, True)
     return value
 
 
 def _told(called: Any, faster: Any, args: Any, kwargs: Any) -> Any:
     """The result of a function or op that somebody hears, or that calls such a function; None for others."""
-    own = getattr(called, "function", called)
-    if getattr(called, "pure", False) or _here.heard.keys().isdisjoint([own.__name__, *own.__code__.co_names]):
+    own, thread = getattr(called, "function", called), _here.thread
+    if not thread.heard:  # another thread ended the last entry
+        state.change(told=None)
+    if getattr(called, "pure", False) or thread.heard.keys().isdisjoint([own.__name__, *own.__code__.co_names]):
         return None
-    before, heard, random, _here.replaced = _here.replaced, _here.heard, tt.random.get_state(), False
+    before, random, thread.replaced = thread.replaced, tt.random.get_state(), False
     out = own(*args, **kwargs)
-    if not (_here.replaced or state.textbook or state.observer or faster is None):
-        after, modes, _here.heard = tt.random.get_state(), state.change(told=None), {}
+    if not (thread.replaced or state.textbook or state.observer or faster is None):
+        after, modes, muted = tt.random.get_state(), state.change(told=None), thread.entries
+        thread.mute(muted, 1)
         tt.random.set_state(random)
         try:
             found = faster(*args, **kwargs)
         finally:
-            _here.heard = heard
+            thread.mute(muted, -1)
             state.change(**modes)
         if found is None:
             tt.random.set_state(after)
         out = out if found is None else found
-    _here.replaced = before or _here.replaced
+    thread.replaced = before or thread.replaced
     return out
 
 

@@ -344,13 +344,23 @@ class Module(WithSettings, metaclass=Replaceable):
             if module is not None:
                 yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The attributes for a copy or a pickle, without `temporary` hooks and `forward`."""
+        own = dict(vars(self))
+        for name in ("_forward_pre_hooks", "_forward_hooks"):
+            if any(hasattr(hook, "is_temporary") for hook, _ in own.get(name, {}).values()):
+                own[name] = {key: hook for key, hook in own[name].items() if not hasattr(hook[0], "is_temporary")}
+        if hasattr(own.get("forward"), "is_temporary") and (former := own.pop("forward").is_temporary) is not None:
+            own["forward"] = former
+        return own
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         # The innermost modules first, so that recursion goes no deeper for many of them within each other.
         for module in reversed(list(self.modules())):
             has_own = type(module).__deepcopy__ is not Module.__deepcopy__ and module is not self
             if id(module) not in memo and not has_own:
                 copied = memo[id(module)] = type(module).__new__(type(module))
-                copied.__dict__.update(copy.deepcopy(vars(module), memo))
+                copied.__dict__.update(copy.deepcopy(module.__getstate__(), memo))
         return memo[id(self)]
 
     def modules(self) -> Iterator[Module]:
@@ -574,3 +584,9 @@ def layout(name: str, extra: list[str], children: list[str]) -> str:
         return f"{name}({extra[0]})"
     lines = extra + children
     return f"{name}(\n  " + "\n  ".join(lines) + "\n)" if lines else f"{name}()"
+
+
+def temporary(function: Any, former: Any = None) -> Any:
+    """Mark a hook, or a `forward` that replaces `former`: copies of a module leave it out."""
+    function.is_temporary = former
+    return function

@@ -27,7 +27,7 @@ from tinytensor.modes import Stage, state
 
 from ..functional import attention
 from ..listening import listening
-from ..module import Module
+from ..module import Module, temporary
 
 VARIABLES = ("q", "k", "v", "scores", "weights", "z")
 """The variables of `attention` that have names."""
@@ -99,7 +99,7 @@ class Watcher:
     def __init__(self, at: dict[str, Place]) -> None:
         self._at = {place: name for name, place in at.items()}
         self._kinds = {(place.module, place.kind) for place in self._at}
-        self._on: list[ExitStack] = []
+        self._on: list[tuple[list[Watcher], ExitStack]] = []
 
     def meet(self, name: str, value: Any) -> Any:
         """Receive the value of a name."""
@@ -111,19 +111,26 @@ class Watcher:
                 (_tell_variables, module) for module, kind in self._kinds if kind == "variable"
             }:
                 opened.enter_context(_told(tell, module))
-            former, _here.watchers = _here.watchers, (self, *_here.watchers)
-            opened.callback(setattr, _here, "watchers", former)
-            self._on.append(opened.pop_all())
+            here = _here.entered
+            here.insert(0, self)
+            opened.callback(self._leave, here)
+            self._on.append((here, opened.pop_all()))
         return self
 
     def __exit__(self, *exception: Any) -> None:
-        self._on.pop().close()
+        """Leave the thread that entered, which is another one if that closes a generator."""
+        entered = [i for i, (there, _) in enumerate(self._on) if there is _here.entered]
+        self._on.pop(entered[-1] if entered else -1)[1].close()
+
+    def _leave(self, here: list[Watcher]) -> None:
+        del here[next(i for i, watcher in enumerate(here) if watcher is self)]
 
 
 class _Here(threading.local):
     """The watchers of this thread, the innermost first."""
 
-    watchers: tuple[Watcher, ...] = ()
+    def __init__(self) -> None:
+        self.entered: list[Watcher] = []
 
 
 _here = _Here()
@@ -133,20 +140,20 @@ _counts: dict[Any, tuple[int, Callable[[], None]]] = {}  # number of watchers, a
 
 def watchers() -> tuple[Watcher, ...]:
     """The watchers of this thread, which meet no value that another thread computes."""
-    return _here.watchers
+    return tuple(_here.entered)
 
 
 def _hear(place: Place, value: Any) -> Any:
     """Return the value that replaces this one; None if no watcher replaces it."""
     new = None
-    for watcher in _here.watchers:
+    for watcher in watchers():
         if place in watcher._at and (found := watcher.meet(watcher._at[place], value)) is not None:
             value = new = found
     return new
 
 
 def _is_heard(module: Module, kind: str) -> bool:
-    return any((module, kind) in watcher._kinds for watcher in _here.watchers)
+    return any((module, kind) in watcher._kinds for watcher in watchers())
 
 
 @contextlib.contextmanager
@@ -168,16 +175,9 @@ def _told(tell: Callable[[Module], Callable[[], None]], module: Module) -> Any:
 
 
 def _tell_both_ends(module: Module) -> Callable[[], None]:
-    """Hooks on a module: for its arguments and its result. Those that a copy of it takes along tell nothing."""
-
-    def arguments(called: Module, args: Any, kwargs: Any) -> Any:
-        return _before(called, args, kwargs) if called is module else None
-
-    def result(called: Module, args: Any, output: Any) -> Any:
-        return _after(called, output) if called is module else None
-
-    before = module.register_forward_pre_hook(arguments, with_kwargs=True)
-    after = module.register_forward_hook(result)
+    """Register hooks for a module's arguments and its result."""
+    before = module.register_forward_pre_hook(temporary(_before), with_kwargs=True)
+    after = module.register_forward_hook(temporary(_after))
 
     def undo() -> None:
         before.remove()
@@ -198,7 +198,7 @@ def _before(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     return (given.args, given.kwargs) if any(value is not None for value in heard.values()) else None
 
 
-def _after(module: Module, output: Any) -> Any:
+def _after(module: Module, args: Any, output: Any) -> Any:
     """A module's result: of (result, None), as attention without weights gives it, the first."""
     place = Place(module, "result")
     if type(output) is not tuple or len(output) != 2 or output[1] is not None:
@@ -214,7 +214,7 @@ def _tell_variables(module: Module) -> Callable[[], None]:
     @functools.wraps(whole)
     def telling(self: Module, *args: Any, **kwargs: Any) -> Any:
         forward = functools.partial(whole, self) if former is None else former
-        if self is not module or not _is_heard(self, "variable"):  # a copy has it, too
+        if not _is_heard(self, "variable"):
             return forward(*args, **kwargs)
         depth = _depth()
 
@@ -227,10 +227,12 @@ def _tell_variables(module: Module) -> Callable[[], None]:
         with listening(listen, attention.attention):
             return forward(*args, **kwargs)
 
-    own["forward"] = MethodType(telling, module)
+    own["forward"] = here = MethodType(temporary(telling, former), module)
 
     def undo() -> None:
-        own.pop("forward")
+        if own.get("forward") is not here:  # somebody assigned another one
+            return
+        del own["forward"]
         if former is not None:
             own["forward"] = former
 

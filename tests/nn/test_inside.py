@@ -1,6 +1,7 @@
 """nn.cache and nn.intervene: every value of a model by name, to read and to change."""
 
 import copy
+import pickle
 import threading
 
 import numpy as np
@@ -479,6 +480,88 @@ def test_a_copy_made_meanwhile_is_a_model_of_its_own():
     with nn.cache(other) as values:
         other(IDS)
     assert len(values.calls("layers.0.self_attn.q")) == 1
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, copy.copy, lambda model: pickle.loads(pickle.dumps(model))])
+@pytest.mark.parametrize("has_own", [False, True])
+def test_a_copy_made_meanwhile_has_no_watcher(copied, has_own):
+    model = nn.Sequential(nn.MultiheadAttention(4, 2), nn.Identity())
+    attention, x = model[0], normal(3, 1, 4)
+    plain = attention(x, x, x)[0].detach()
+    if has_own:
+        vars(attention)["forward"] = attention.forward
+    model[1].register_forward_hook(print)
+    before = state_of(model)
+    with nn.cache(model, "*"):
+        other = copied(attention)
+        whole = copied(model) if copied is not copy.copy else None
+    assert state_of(model) == before
+    assert ("forward" in vars(other)) == has_own
+    assert not other._forward_hooks
+    assert not other._forward_pre_hooks
+    assert whole is None or len(whole[1]._forward_hooks) == 1
+    np.testing.assert_array_equal(other(x, x, x)[0].detach().numpy(), plain.numpy())
+
+
+def test_a_forward_assigned_meanwhile_stays():
+    attention, x = nn.MultiheadAttention(4, 2), normal(3, 1, 4)
+    with nn.cache(attention):
+        attention.forward = given = lambda *inputs: (inputs[0], None)
+    assert vars(attention)["forward"] is given
+    assert attention(x, x, x)[0] is x
+
+
+def changed_in_turns(enter):
+    """What each of two generators computes, each within its own context; the first ends first, in another thread."""
+
+    def within(which):
+        with enter(which) as entered:
+            while True:
+                yield entered
+
+    first, second = within(0), within(1)
+    next(first)
+    entered = next(second)
+    yield entered
+    thread = threading.Thread(target=first.close)
+    thread.start()
+    thread.join()
+    yield entered
+    second.close()
+    yield entered
+
+
+def test_generators_taken_in_turn_change_what_is_theirs():
+    model = language_model().eval()
+
+    def run():
+        with tt.no_grad():
+            return model(IDS).numpy()
+
+    changes = {"layers.0": 0.0}, {"layers.1.self_attn.z": 0.0}
+    plain, expected = run(), []
+    with nn.intervene(model, changes[1]):
+        expected.append(run())
+        with nn.intervene(model, changes[0]):
+            expected.insert(0, run())
+    found = [run() for _ in changed_in_turns(lambda i: nn.intervene(model, changes[i]))]
+    for got, right in zip(found, [*expected, plain], strict=True):
+        np.testing.assert_allclose(got, right, atol=1e-6)
+    assert not any("forward" in vars(module) for module in model.modules())
+    with nn.cache(model):
+        np.testing.assert_allclose(run(), plain, atol=1e-6)
+
+
+def test_generators_taken_in_turn_record_what_is_theirs():
+    layer, x = nn.MultiheadAttention(4, 2), normal(3, 1, 4)
+    counts = []
+    for second in changed_in_turns(lambda i: nn.record_attention()):
+        layer(x, x, x)
+        counts.append(len(second.calls))
+    assert counts == [1, 2, 2]
+    assert not nn.listening.listeners()
+    layer(x, x, x)
+    assert tt.modes.state.told is None
 
 
 def test_two_at_once_may_end_in_any_order():
