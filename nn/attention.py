@@ -102,18 +102,10 @@ class MultiheadAttention(Module):
                 init.xavier_normal_(last)
 
     def forward(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        key_padding_mask: Any = None,
-        need_weights: bool = True,
-        attn_mask: Any = None,
-        average_attn_weights: bool = True,
-        is_causal: bool = False,
-        *,
-        cache: LayerCache | None = None,
-    ) -> tuple[Tensor, Tensor | None]:
+        self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Any = None, need_weights: bool = True,
+        attn_mask: Any = None, average_attn_weights: bool = True, is_causal: bool = False,
+        *, cache: LayerCache | None = None,
+    ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
         """Attend from `query` to `key` and `value`.
 
         Args:
@@ -132,16 +124,16 @@ class MultiheadAttention(Module):
         (batch, heads, target, source), or None.
         """
         self._check(query, key, value, is_causal and attn_mask is None)
-        if key_padding_mask is not None and query.ndim == 2:
-            key_padding_mask = self._mask_of_one(key_padding_mask, key)
         q = self._batch_first(query)
         k = q if key is query else self._batch_first(key)  # one Tensor stays one, and is projected once
         v = k if value is key else self._batch_first(value)
-        source = k.shape[1] if cache is None else cache.places + k.shape[1]
-        shape = len(q), self.num_heads, q.shape[1], source
+        shape = len(q), self.num_heads, q.shape[1], k.shape[1] + (0 if cache is None else cache.places)
+        padding = key_padding_mask if query.ndim == 3 else self._mask_of_one(key_padding_mask, key)
+        separate = self.q_proj_weight, self.k_proj_weight, self.v_proj_weight  # None, unless their sizes differ
         heads, weights = F.attention.multi_head(  # head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)
-            q, k, v, self.num_heads, self._in_projections(), self.in_proj_bias,
-            F.attention.merge_masks(key_padding_mask, attn_mask, shape, q), scale=self.scale,
+            q, k, v, self.num_heads,
+            separate if self.in_proj_weight is None else self.in_proj_weight, self.in_proj_bias,
+            F.attention.merge_masks(padding, attn_mask, shape, q), scale=self.scale,
             dropout_p=self.dropout if self.training else 0.0, need_weights=need_weights, cache=cache,
             more=self._append_keys if self.has_own_keys else None,
         )  # fmt: skip
@@ -149,8 +141,8 @@ class MultiheadAttention(Module):
             weights = tt.mean(weights, axis=1)
         if weights is not None and query.ndim == 2:
             weights = tt.squeeze(weights, 0)
-        # Concat(head_1, ..., head_h) W^O
-        return self._as_given(self.out_proj(heads), query.ndim), weights
+        out = self.out_proj(heads)  # Concat(head_1, ..., head_h) W^O
+        return tt.squeeze(out, 0) if query.ndim == 2 else self._batch_first(out), weights
 
     def empty_cache(self, like: Tensor, *, spare: int = FIRST) -> LayerCache:
         """Return an empty cache for `forward`, of the batch, dtype and device of `like`, a batched input.
@@ -163,14 +155,10 @@ class MultiheadAttention(Module):
     def _append_keys(self, k: Tensor, v: Tensor, mask: Any) -> tuple[Tensor, Tensor, Any]:
         return append_keys(k, v, mask, self.bias_k, self.bias_v, self.add_zero_attn)
 
-    def _as_given(self, x: Tensor, ndim: int) -> Tensor:
-        """(batch, length, features) in the layout of the inputs."""
-        if ndim == 2:
-            return tt.squeeze(x, 0)
-        return x if self.batch_first else tt.permute_dims(x, (1, 0, 2))
-
-    def _mask_of_one(self, key_padding_mask: Any, key: Tensor) -> Tensor:
-        """The key padding mask (source,) of sequences without a batch, as (1, source)."""
+    def _mask_of_one(self, key_padding_mask: Any, key: Tensor) -> Tensor | None:
+        """The key padding mask (source,) of sequences without a batch, as (1, source); None if absent."""
+        if key_padding_mask is None:
+            return None
         mask = F.checks.beside(key_padding_mask, key)
         if mask.shape != key.shape[:1]:
             raise ValueError(
@@ -179,16 +167,10 @@ class MultiheadAttention(Module):
         return tt.expand_dims(mask, axis=0)
 
     def _batch_first(self, x: Tensor) -> Tensor:
-        """An input as (batch, length, features)."""
+        """An input as (batch, length, features), or such a batch in the layout of the inputs."""
         if x.ndim == 2:
             return tt.expand_dims(x, axis=0)
         return x if self.batch_first else tt.permute_dims(x, (1, 0, 2))
-
-    def _in_projections(self) -> Any:
-        """W^Q, W^K and W^V, one under the other or, where their sizes differ, apart."""
-        if self.in_proj_weight is not None:
-            return self.in_proj_weight
-        return self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
 
     def _check(self, query: Tensor, key: Tensor, value: Tensor, lacks_mask: bool) -> None:
         """Raise ValueError unless the shapes fit, and attn_mask is given where is_causal says that it is causal."""

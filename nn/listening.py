@@ -39,6 +39,7 @@ class _Thread:
         self.entries: list[_Entry] = []
         self.heard: dict[str, list[Any]] = {}  # by function
         self.replaced = False  # True once a listener replaced a value
+        self.former: Any = None  # the mode `told` before the first entry: an export has its own
 
     def change(self, entry: _Entry, is_on: bool) -> None:
         self.entries = [entry] * is_on + [other for other in self.entries if other is not entry]
@@ -78,6 +79,8 @@ def listening(listener: Callable[[str, str, Any], Any], *functions: Any) -> Iter
     """
     entry, thread = _Entry(listener, [f.__name__ for f in functions]), _here.thread
     _add(functions, 1)
+    if not thread.entries:
+        thread.former = state.told
     thread.change(entry, True)
     state.change(told=_told)
     try:
@@ -85,7 +88,7 @@ def listening(listener: Callable[[str, str, Any], Any], *functions: Any) -> Iter
     finally:
         thread.change(entry, False)
         if thread is _here.thread and not thread.heard:
-            state.change(told=None)
+            state.change(told=thread.former)
         _add(functions, -1)
 
 
@@ -106,7 +109,7 @@ def _told(called: Any, faster: Any, args: Any, kwargs: Any) -> Any:
     """The result of a function or op that somebody hears, or that calls such a function; None for others."""
     own, thread = getattr(called, "function", called), _here.thread
     if not thread.heard:  # another thread ended the last entry
-        state.change(told=None)
+        state.change(told=thread.former)
     if getattr(called, "pure", False) or thread.heard.keys().isdisjoint([own.__name__, *own.__code__.co_names]):
         return None
     before, random, thread.replaced = thread.replaced, tt.random.get_state(), False

@@ -73,10 +73,9 @@ class Attend(
 
     def __call__(self, x: Tensor) -> Tensor:
         memory = x if self.memory is None else self.memory
-        options = {"key_padding_mask": self.padding, "attn_mask": self.mask, "is_causal": self.is_causal}
-        if self.cache is not None:
-            options["cache"] = self.cache
-        return self.attention(x, memory, memory, need_weights=False, **options)[0]
+        masks = {"key_padding_mask": self.padding, "attn_mask": self.mask, "is_causal": self.is_causal}
+        cache = {} if self.cache is None else {"cache": self.cache}
+        return self.attention(x, memory, memory, need_weights=False, **masks, **cache)[0]
 
 
 class Feed(namedtuple("Feed", "linear1 activation dropout linear2"), metaclass=Replaceable):

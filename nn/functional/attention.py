@@ -49,8 +49,7 @@ def _attention(query, key, value, mask, *, scale, causal, dropped):
     ∂L/∂key = scale Sᵀ Q
     ∂L/∂mask = S
     """
-    if causal:
-        mask = causal_mask(query.shape[-2], key.shape[-2], device=query.device)
+    mask = causal_mask(query.shape[-2], key.shape[-2], device=query.device) if causal else mask
     return attention(query, key, value, mask, dropped, scale=scale)[0]
 
 
@@ -140,14 +139,7 @@ def _with_batch(x: Tensor, batch: tuple[int, ...]) -> Tensor:
 
 @may_be_faster
 def multi_head(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    num_heads: int,
-    weight: Any,
-    bias: Any,
-    mask: Any,
-    **options: Any,
+    query: Tensor, key: Tensor, value: Tensor, num_heads: int, weight: Any, bias: Any, mask: Any, **options: Any
 ) -> tuple[Tensor, Tensor | None]:
     """Concat(head_1, ..., head_h) with head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V), and the weights.
 
@@ -161,24 +153,16 @@ def multi_head(
     """
     weights_of = weight if isinstance(weight, tuple) else tt.split(weight, 3)
     biases = (None, None, None) if bias is None else tt.split(bias, 3)
-    projected = (linear(x, w, b) for x, w, b in zip((query, key, value), weights_of, biases))  # (..., embed_dim)
-    q, k, v = (split_heads(x, num_heads) for x in projected)  # (batch, heads, length, head_dim)
+    projections = zip((query, key, value), weights_of, biases)
+    q, k, v = (split_heads(linear(x, w, b), num_heads) for x, w, b in projections)  # (batch, heads, length, head_dim)
     return attend_heads(q, k, v, mask, **options)
 
 
 @lowered
 def attend_heads(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    mask: Any,
-    *,
-    scale: float,
-    dropout_p: float,
-    need_weights: bool = False,
-    cache: Any = None,
-    more: Any = None,
-) -> tuple[Tensor, Tensor | None]:
+    q: Tensor, k: Tensor, v: Tensor, mask: Any, *, scale: float, dropout_p: float, need_weights: bool = False,
+    cache: Any = None, more: Any = None,
+) -> tuple[Tensor, Tensor | None]:  # fmt: skip
     """Concat(head_1, ..., head_h) with head_i = Attention(q_i, k_j, v_j), and the weights.
 
     Args:
@@ -193,17 +177,17 @@ def attend_heads(
 
     Returns (batch, target, heads * head_dim), and (batch, heads, target, source) or None.
     """
-    if cache is not None:
-        k, v = cache.append(k, v)
-    if more is not None:
-        k, v, mask = more(k, v, mask)
+    k, v = (k, v) if cache is None else cache.append(k, v)
+    k, v, mask = (k, v, mask) if more is None else more(k, v, mask)
     if (shared := q.shape[1] // k.shape[1]) > 1:
         k, v = (tt.repeat(x, shared, axis=1) for x in (k, v))
     dropped = Dropped.draw(dropout_p, (*q.shape[:3], k.shape[2]), q.device) if dropout_p else None
-    if need_weights:
-        heads, weights = attention(q, k, v, mask, dropped, scale=scale)  # (batch, heads, target, head_dim)
-        return join_heads(heads), weights
-    return join_heads(_attention(q, k, v, mask, scale=scale, causal=False, dropped=dropped)), None
+    heads, weights = (  # (batch, heads, target, head_dim); the op computes the same without keeping the weights
+        attention(q, k, v, mask, dropped, scale=scale)
+        if need_weights
+        else (_attention(q, k, v, mask, scale=scale, causal=False, dropped=dropped), None)
+    )
+    return join_heads(heads), weights
 
 
 @tt.op

@@ -64,14 +64,16 @@ def merge_masks(key_padding_mask: Any, attn_mask: Any, shape: tuple[int, int, in
         masks.append(checked_mask(tt.reshape(mask, (batch, 1, 1, source)), like))
     if attn_mask is not None:
         mask = beside(attn_mask, like)
-        shapes: dict[tuple[int, ...], tuple[int, ...]]
-        shapes = {(target, source): (1, 1, target, source), (batch * heads, target, source): shape}
-        if mask.ndim == 4 and all(n in (1, size) for n, size in zip(mask.shape, shape)):
-            shapes[mask.shape] = mask.shape
-        if mask.shape not in shapes:
-            expected = " or (batch * heads, target, source) = ".join(map(str, shapes))
-            raise ValueError(f"attn_mask: expected (target, source) = {expected}, got {mask.shape}")
-        masks.append(checked_mask(tt.reshape(mask, shapes[mask.shape]), like))
+        shapes: dict[tuple[int, ...], tuple[int, ...]] = {
+            (target, source): (1, 1, target, source),
+            (batch * heads, target, source): shape,
+        }
+        if mask.shape not in shapes and not (mask.ndim == 4 and all(n in (1, m) for n, m in zip(mask.shape, shape))):
+            raise ValueError(
+                f"attn_mask: expected (target, source) = {(target, source)} or (batch * heads, target, source) = "
+                f"{(batch * heads, target, source)}, got {mask.shape}"
+            )
+        masks.append(checked_mask(tt.reshape(mask, shapes.get(mask.shape, mask.shape)), like))
     if len(masks) < 2:
         return masks[0] if masks else None
     if all(mask.dtype.kind == "b" for mask in masks):

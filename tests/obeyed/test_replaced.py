@@ -386,8 +386,8 @@ def test_an_optimizers_own_update_and_a_layers_own_method_are_called(loops):
         tt.manual_seed(0)
         module = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True), 1)
         attention, x = module.layers[0].self_attn, tt.random.randn(24, 48, 16)
-        own = attention._as_given
-        attention._as_given = lambda *args: own(*args) * 2
+        own = attention._batch_first
+        attention._batch_first = lambda *args: own(*args) * 2
         optimizer = nn.optim.SGD(module.parameters(), lr=0.1)
         update = optimizer.update
         optimizer.update = lambda theta, g, *rest: update(theta, -g, *rest)
