@@ -14,7 +14,7 @@ import scipy
 from . import __version__
 from .backend import DeviceError, for_device
 from .machine import cores
-from .machine.speed import Report
+from .machine.speed import Report, medium_report
 
 BUSY = 0.25  # cores that other programs use: from this many on they are reported
 
@@ -89,6 +89,7 @@ def describe(machine: Machine, report: Report) -> str:
         'After tt.speed_up() a script here has the following; without the call, only what is "on by default":',
     ]
     lines += [str(outcome._replace(advice="")) for outcome in report.outcomes]
+    lines += [f"{'medium:':<11}products are in {medium_report()}"]
     steps = advice(report)
     return "\n".join(
         [*lines, "", *(["What would make it faster:", *steps] if steps else ["Nothing here would make it faster."])]

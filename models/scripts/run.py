@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import tinytensor as tt
+from tinytensor.machine import speed
 from tinytensor.machine.files import atomic_write
 from tinytensor.nn import distributed
 from tinytensor.nn.distributed.launch import launched
@@ -84,7 +85,8 @@ class Run:
             with told(RunFolderError, prefix="--resume: "):
                 self._checkpoint = folder.load()
             _adopt(self.arguments, explicit, self._checkpoint["arguments"])
-        tt.set_float32_matmul_precision(self.arguments.matmul_precision)
+        with told(ValueError):  # of TINYTENSOR_MEDIUM
+            tt.set_float32_matmul_precision(self.arguments.matmul_precision)
         with told(tt.DeviceError):
             tt.backend.for_device(self.arguments.device)
         if "tensorboard" in self.arguments.log_to:
@@ -95,6 +97,9 @@ class Run:
         with told(ImportError):
             backend = "nccl" if self.arguments.device == "gpu" else None
             self._ranks = distributed.init_process_group(backend, timeout=self.arguments.rank_timeout)
+        if self._ranks.size > 1 and self.arguments.matmul_precision == "medium":
+            kinds = set(self._ranks.gather_objects(speed.medium_kind()))
+            speed.set_medium_kind("float32" if len(kinds) > 1 else kinds.pop())
 
     def open_folder(self) -> RunFolder:
         """The folder --out, locked from now on for other processes. A run in it stays until `begun`."""

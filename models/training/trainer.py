@@ -15,6 +15,7 @@ import numpy as np
 
 import tinytensor as tt
 from tinytensor import Tensor, nn
+from tinytensor.machine import speed
 from tinytensor.nn.functional.settings import settings
 
 from ..data.batch import AnyBatch
@@ -189,6 +190,8 @@ class Trainer:
             "scheduler": self.scheduler.state_dict(),
             "random": tt.random.get_state(),
         }
+        if tt.get_float32_matmul_precision() == "medium":
+            state["medium"] = speed.medium_kind()
         for callback in self.callbacks:
             state |= callback.state_dict()
         return state
@@ -199,6 +202,8 @@ class Trainer:
         self.optimizer.load_state_dict(state["optimizer"])
         self.scheduler.load_state_dict(state["scheduler"])
         tt.random.set_state(state["random"])
+        if "medium" in state:
+            speed.set_medium_kind(state["medium"])
         for callback in self.callbacks:
             callback.load_state_dict(state)
         self.step = state["step"]

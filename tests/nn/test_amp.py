@@ -82,7 +82,8 @@ def test_what_autocast_refuses(wrong):
         autocast(**wrong)
 
 
-def test_bfloat16_on_the_cpu_rounds_products_within_it(loops):
+def test_bfloat16_on_the_cpu_rounds_products_within_it(loops, monkeypatch):
+    monkeypatch.setenv("TINYTENSOR_MEDIUM", "bfloat16")
     half_products = pytest.importorskip("tinytensor.fast.half_products")
     if not half_products.CAN:
         pytest.skip("this processor has no AVX512_BF16")

@@ -74,17 +74,59 @@ def compile_loops() -> Outcome:
 
 def round_products(precision: str) -> str:
     """Let the GPU and compiled loops round inputs of products in float32, or not; returns why loops cannot, or ""."""
-    from . import numpy as room
-
     if gpu := sys.modules.get(f"{__package__}.cublas"):  # else it asks when it is loaded
         gpu.multiply_in_tf32(precision != "highest")
-    if precision != "medium" and f"{__package__}.products" not in sys.modules:
-        return ""  # nothing is rounded yet, so Numba need not be loaded
+    is_rounded = precision == "medium" and medium_kind() == "bfloat16"
+    if is_rounded:
+        from . import half_products, products
+
+        products.rounded = half_products.rounded_product
+    elif loaded := sys.modules.get(f"{__package__}.products"):
+        loaded.rounded = None  # type: ignore[attr-defined]
+    return medium_report() if precision == "medium" and not is_rounded else ""
+
+
+_kind: str | None = None  # that a checkpoint or other ranks chose
+
+
+def medium_kind() -> str:
+    """The dtype of products on the CPU after `tt.set_float32_matmul_precision("medium")`."""
+    if _lacking():
+        return "float32"
+    from . import medium
+
+    return _kind or medium.kind()
+
+
+def medium_report() -> str:
+    """Describe that choice and its reason."""
+    if lacking := _lacking():
+        return f"float32, since {lacking}"
+    from . import medium
+
+    if _kind is not None:
+        return f"{_kind}, as the run began"
+    if medium.VARIABLE in os.environ:
+        return f"{medium.kind()}, by {medium.VARIABLE}"
+    gain = "" if medium.kind() == "bfloat16" else " (no AVX512_BF16 speed-up)"
+    return f"{medium.kind()}, since bfloat16 takes {medium.ratio():.2f} of float32's time on this processor{gain}"
+
+
+def set_medium_kind(kind: str) -> str:
+    """Choose that dtype; returns why it cannot be, or ""."""
+    global _kind
+    _kind = kind
+    return _lacking() if kind == "bfloat16" else ""
+
+
+def _lacking() -> str:
+    """Why loops cannot compute in bfloat16, or ""."""
+    from . import numpy as room
+
     if room.loops is None and room.loops_unasked() is None:
         return f"there are no compiled loops; {threads.INSTALL}"
-    from . import half_products, products
+    from . import half_products
 
-    products.rounded = half_products.rounded_product if precision == "medium" and half_products.CAN else None
     return "" if half_products.CAN else "this processor has no AVX512_BF16"
 
 

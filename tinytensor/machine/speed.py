@@ -132,8 +132,11 @@ def set_float32_matmul_precision(precision: str) -> None:
     Args:
         precision: `"highest"`, the default: in float32. `"high"`: a GPU, from Ampere on, may round the inputs of a
             product of two matrices to TF32, whose fraction has 10 bits; batches of matrices stay exact. `"medium"`: a
-            GPU as for `"high"`; compiled loops on the CPU may round them to bfloat16, whose fraction has 7 bits. That
-            takes Numba and a processor with AVX512_BF16; elsewhere a warning says so, and the CPU computes as before.
+            GPU as for `"high"`; compiled loops on the CPU may round them to bfloat16, whose fraction has 7 bits.
+            Magnitudes above 3.39e38 become infinite, and magnitudes below 1.18e-38 count as 0. That takes Numba and a
+            processor that multiplies bfloat16 faster than float32: both are timed once for a machine (5 ms), unless
+            `TINYTENSOR_MEDIUM` in the environment is `bfloat16` or `float32`. Otherwise the CPU computes as before,
+            with a warning. Checkpoints of `models.training` keep the choice, and ranks agree on it.
 
     Raises ValueError for anything else. The name and the values are PyTorch's.
     """
@@ -145,6 +148,26 @@ def set_float32_matmul_precision(precision: str) -> None:
     if lacking and precision == "medium":
         message = f"set_float32_matmul_precision: products on the CPU stay as exact as they were: {lacking}"
         warnings.warn(message, stacklevel=2)
+
+
+def medium_kind() -> str:
+    """Return the dtype of the CPU's products after `set_float32_matmul_precision("medium")`: bfloat16 or float32."""
+    return "float32" if switches is None else switches.medium_kind()
+
+
+def medium_report() -> str:
+    """Describe that choice and its reason."""
+    return "" if switches is None else switches.medium_report()
+
+
+def set_medium_kind(kind: str) -> None:
+    """Choose that dtype, for the bits of a run that began with it; warn if this machine has no bfloat16."""
+    lacking = (_missing() if kind == "bfloat16" else "") if switches is None else switches.set_medium_kind(kind)
+    if lacking:
+        message = f"the run began with products in bfloat16, and continues in float32 with other bits: {lacking}"
+        warnings.warn(message, stacklevel=2)
+    if switches is not None and _precision == "medium":
+        switches.round_products(_precision)
 
 
 def concurrently(tasks: Sequence[Callable[[], Any]]) -> list[Any]:

@@ -13,7 +13,9 @@ from tinytensor.nn import functional as F
 
 pytest.importorskip("numba")
 from tinytensor.fast import half_products, products
+from tinytensor.fast import medium as medium_choice
 from tinytensor.fast.compiling import address
+from tinytensor.models.training.trainer import Trainer
 
 needs_instructions = pytest.mark.skipif(not half_products.CAN, reason="this processor has no AVX512_BF16")
 
@@ -35,7 +37,10 @@ def product(a, turn_a, b, turn_b, out, keep=False):
 
 
 @pytest.fixture
-def medium(loops):
+def medium(loops, monkeypatch):
+    if not half_products.CAN:
+        pytest.skip("this processor has no AVX512_BF16")
+    monkeypatch.setenv("TINYTENSOR_MEDIUM", "bfloat16")
     tt.set_float32_matmul_precision("medium")
     yield
     tt.set_float32_matmul_precision("highest")
@@ -204,6 +209,92 @@ print(np.abs(tt.nn.functional.linear(tt.asarray(x), tt.asarray(x)).numpy() - x @
     )
     assert says in done.stdout, done
     assert done.stdout.splitlines()[-1] == "True"
+
+
+@pytest.fixture
+def choice(loops, monkeypatch, tmp_path):
+    """The module that chooses, with its file in a new folder, and nothing chosen yet."""
+    monkeypatch.delenv("TINYTENSOR_MEDIUM", raising=False)
+    monkeypatch.setattr(medium_choice, "_path", lambda: tmp_path / "medium.txt")
+    monkeypatch.setattr(half_products, "CAN", True)
+    monkeypatch.setattr(sys.modules["tinytensor.fast.switches"], "_kind", None)
+    ratio = medium_choice.ratio
+    ratio.cache_clear()
+    yield medium_choice
+    ratio.cache_clear()
+    tt.set_float32_matmul_precision("highest")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "kind"), [(0.5, "bfloat16"), (0.94, "bfloat16"), (0.97, "float32"), (1.61, "float32")]
+)
+def test_medium_is_what_is_faster_and_stays_so(ratio, kind, choice, monkeypatch, tmp_path):
+    monkeypatch.setattr(choice, "measure", lambda: ratio)
+    assert choice.kind() == kind
+    choice.ratio.cache_clear()
+    monkeypatch.setattr(choice, "measure", lambda: 2 - ratio)  # another process finds it on disk
+    assert choice.kind() == kind
+    if kind == "float32":
+        with pytest.warns(UserWarning, match=rf"as they were: float32, since bfloat16 takes {ratio} of float32's time"):
+            tt.set_float32_matmul_precision("medium")
+        assert products.rounded is None
+    else:
+        tt.set_float32_matmul_precision("medium")
+        assert products.rounded is half_products.rounded_product
+    (tmp_path / "medium.txt").write_text("")  # cut off
+    choice.ratio.cache_clear()
+    assert choice.ratio() == 2 - ratio
+
+
+def test_a_folder_that_cannot_be_written_to_is_no_error(choice, monkeypatch, tmp_path):
+    monkeypatch.setattr(choice, "measure", lambda: 0.5)
+    monkeypatch.setattr(choice, "_path", lambda: tmp_path / "missing" / "medium.txt")
+    assert choice.ratio() == 0.5
+    monkeypatch.setattr(choice, "_path", lambda: None)
+    choice.ratio.cache_clear()
+    assert choice.ratio() == 0.5
+
+
+@needs_instructions
+def test_both_are_measured_and_nothing_changes(loops):
+    assert 0.1 < medium_choice.measure() < 10
+    assert products.rounded is None
+
+
+def test_the_environment_chooses(choice, monkeypatch):
+    monkeypatch.setattr(choice, "measure", lambda: 1.5)
+    monkeypatch.setenv("TINYTENSOR_MEDIUM", "bfloat16")
+    assert choice.kind() == "bfloat16"
+    monkeypatch.setenv("TINYTENSOR_MEDIUM", "bf16")
+    with pytest.raises(ValueError, match="TINYTENSOR_MEDIUM: expected bfloat16 or float32, got 'bf16'"):
+        choice.kind()
+
+
+@pytest.mark.parametrize(("ratio", "began", "here"), [(0.5, "bfloat16", 1.5), (1.5, "float32", 0.5)])
+@pytest.mark.filterwarnings("ignore:set_float32_matmul_precision")
+def test_a_checkpoint_keeps_the_choice(ratio, began, here, choice, monkeypatch):
+    def trainer():
+        tt.manual_seed(0)
+        model = nn.Linear(2, 2)
+        optimizer = nn.optim.SGD(model.parameters(), lr=0.1)
+        return Trainer(model, optimizer, nn.optim.lr_scheduler.ConstantLR(optimizer), None, batch_size=1)
+
+    monkeypatch.setattr(choice, "measure", lambda: ratio)
+    tt.set_float32_matmul_precision("medium")
+    state = trainer().state_dict()
+    assert state["medium"] == began
+    monkeypatch.setattr(choice, "ratio", lambda: here)
+    tt.set_float32_matmul_precision("highest")
+    assert "medium" not in trainer().state_dict()
+    tt.set_float32_matmul_precision("medium")
+    assert (products.rounded is None) == (began == "bfloat16")
+    trainer().load_state_dict(state)
+    assert (products.rounded is None) == (began == "float32")
+    monkeypatch.setattr(half_products, "CAN", False)
+    if began == "bfloat16":
+        with pytest.warns(UserWarning, match="the run began with products in bfloat16, and continues in float32"):
+            trainer().load_state_dict(state)
+        assert products.rounded is None
 
 
 def test_what_asks_for_no_bfloat16_loads_no_numba():
