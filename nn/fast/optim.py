@@ -76,7 +76,7 @@ class Step:
                 batch.parameters.append(arrays)
             planned.append((parameter, array, is_own, arrays, new))
         try:
-            self._update_all(batches)
+            self._update_all(batches, sum(p.size for group in optimizer.param_groups for p in group["params"]))
         finally:
             for parameter, array, is_own, (values, *_), new in planned:
                 if not is_own:
@@ -87,9 +87,11 @@ class Step:
                     optimizer.state[parameter] = new
             tt.mark_written(*[a for _, array, _, arrays, _ in planned for a in (array, *arrays[2:])])
 
-    def _update_all(self, batches: dict[Any, Batch]) -> None:
-        """Update the parameters of each batch together."""
-        size = sum(values.size for batch in batches.values() for values, *_ in batch.parameters)
+    def _update_all(self, batches: dict[Any, Batch], size: int) -> None:
+        """Update the parameters of each batch together, by loops if all parameters have enough elements.
+
+        ZeroRedundancyOptimizer takes the steps of a share, which must have the bits of the whole.
+        """
         for (xp, *_), (names, numbers, parameters) in batches.items():
             if not parameters:
                 continue

@@ -269,6 +269,25 @@ def gradients_are_sent_while_others_are_computed():
 # ---- the optimiser
 
 
+def zero_has_the_bits_of_the_whole_for_a_language_model():
+    """18,944 elements, so that loops compute them all, and no rank's share would need any."""
+    ids = np.random.default_rng(0).integers(3, 40, (4, 16))
+    for kind in (nn.optim.Adam, nn.optim.AdamW, nn.optim.SGD):
+        found = []
+        for shared in (False, True):
+            tt.manual_seed(0)
+            sizes = {"d_model": 32, "num_heads": 2, "num_layers": 2, "d_ff": 64, "max_length": 16}
+            model = LanguageModel(40, **{**GPT2, **sizes}).eval()
+            optimizer = kind(model.parameters(), lr=1e-2)
+            optimizer = nn.optim.ZeroRedundancyOptimizer.of(optimizer) if shared else optimizer
+            for _ in range(4):
+                optimizer.zero_grad()
+                (model(ids) ** 2).mean().backward()
+                optimizer.step()
+            found.append([p.numpy().tobytes() for p in model.parameters()])
+        assert found[0] == found[1], kind
+
+
 def zero_takes_the_same_steps_with_a_share_of_the_state():
     kept = {}
     for kind in ("whole", "shared"):
@@ -435,6 +454,7 @@ CHECKS = [
     a_pass_that_sends_nothing_keeps_each_ranks_buffers, unused_parameters_are_named, unused_parameters_are_found,
     half_precision_is_added_up_in_32_bits, second_derivatives_are_refused, another_model_is_named,
     gradients_are_sent_while_others_are_computed, zero_takes_the_same_steps_with_a_share_of_the_state,
+    zero_has_the_bits_of_the_whole_for_a_language_model,
     all_ranks_train_what_one_process_trains, every_kind_of_model_trains_as_one_process_does,
     with_adam_too_but_for_the_biases_of_keys, in_32_bits_up_to_rounding,
     dropout_is_repeated_and_each_ranks_own, what_is_not_finite_is_named_by_all, steps_taken_by_hand_are_those_of_all,
