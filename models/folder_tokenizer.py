@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -101,25 +102,35 @@ class FolderTokenizer:
         """The ids of a text alone."""
         return self.tokenizer.encode(text, add_special_tokens=False).ids
 
-    def chat(self, messages: str | Sequence[Mapping[str, str]], *, answer: bool = True) -> list[int]:
+    def prompt(self, text: str) -> list[int]:
+        """The ids of a text to continue: with the token that begins texts, if the model has one."""
+        return self.tokenizer.encode(text).ids
+
+    def is_byte(self, i: int) -> bool:
+        """True if an id is one byte of a character: the text of such ids may change with those that follow."""
+        return BYTE.fullmatch(self.tokenizer.id_to_token(int(i)) or "") is not None
+
+    def chat(self, messages: str | Sequence[Mapping[str, str]], *, answer: bool = True, **variables: Any) -> list[int]:
         """The ids of a conversation, by the model's own template.
 
         Args:
             messages: one after the other, each with a "role" ("system", "user" or "assistant") and its "content"; a
                 text alone is one message of the user.
             answer: end with the start of an answer, which `generate` continues.
+            variables: further variables of the template, such as `tools`, `documents` or `enable_thinking`.
 
         Raises ValueError for a model that has no template, or messages that its template does not take.
         """
         if self.template is None:
             raise ValueError(
                 "chat: this model has no template for it, as it was trained to continue texts; write "
-                "model.generate([model.tokenizer.encode(text)])"
+                "model.generate(model.tokenizer(text))"
             )
         if isinstance(messages, str):
             messages = [{"role": "user", "content": messages}]
         words = {role: self.tokenizer.id_to_token(i) for role, i in self.special.items()}
-        return self.encode(_rendered(self.template, {**words, "messages": messages, "add_generation_prompt": answer}))
+        given = {"tools": None, "documents": None, **words, "messages": messages, "add_generation_prompt": answer}
+        return self.encode(_rendered(self.template, given | variables))
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of some ids, without special tokens. Raises ValueError for an id that no token has."""
@@ -158,15 +169,33 @@ def _rendered(template: str, variables: dict[str, Any]) -> str:
     def refuse(message: str) -> None:
         raise jinja2.TemplateError(message)
 
+    def as_json(value: Any, ensure_ascii: bool = False, indent: Any = None, separators: Any = None, **how: Any) -> str:
+        return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, **how)
+
     environment = sandbox.ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
     )
-    environment.filters["tojson"] = lambda value, indent=None: json.dumps(value, ensure_ascii=False, indent=indent)
+    environment.filters["tojson"] = as_json
     environment.globals |= {"raise_exception": refuse, "strftime_now": lambda form: time.strftime(form)}
+    left = [MOST]
+
+    def bounded(*ends: int) -> range:
+        """A range, of all loops together at most MOST iterations: loops within loops end."""
+        found = sandbox.safe_range(*ends)
+        left[0] -= len(found)
+        if left[0] < 0:
+            refuse(f"its ranges have more than {MOST:,} elements in all")
+        return found
+
+    environment.globals["range"] = bounded
     try:
         return environment.from_string(template).render(variables)
-    except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
-        raise ValueError(f"chat: the model's template does not take these messages: {error}") from None
+    except Exception as error:  # a template from a file can fail in any way
+        why = str(error) or type(error).__name__
+        raise ValueError(f"chat: the model's template does not take these messages: {why}") from None
+
+
+MOST = 1_000_000
 
 
 # ---- what a byte-level vocabulary calls its pieces
@@ -175,6 +204,8 @@ def _rendered(template: str, variables: dict[str, Any]) -> str:
 SEEN = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
 BYTES = {chr(i): i for i in SEEN} | {chr(256 + place): i for place, i in enumerate(sorted({*range(256)} - {*SEEN}))}
 """The byte of each letter in a byte-level vocabulary (Radford et al. 2019): one that shows nothing has another."""
+
+BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 MARKS = {" ": "▁", "\n": "↵", "\t": "⇥"}
 

@@ -92,7 +92,7 @@ class Generates:
         Raises ValueError for options that do not go together, and for a prompt longer than the model's positions.
         """
         if isinstance(prompt, str):
-            raise TypeError("generate: expected ids, got a text; write [tokenizer.encode(text)], or stream(text)")
+            raise TypeError("generate: expected ids, got a text; write tokenizer(text), or stream(text)")
         if max_length is not None and max_new_tokens is not None:
             raise ValueError(
                 "generate: max_length and max_new_tokens are both the most ids after the prompt; give "
@@ -163,7 +163,7 @@ class Generates:
         tokenizer = options.get("tokenizer", getattr(self, "tokenizer", None))
         if tokenizer is None:
             raise ValueError("stream: a text needs a tokenizer; write tokenizer=..., or give ids")
-        ids = tokenizer.chat(prompt) if is_chat else tokenizer.encode(prompt)
+        ids = tokenizer.chat(prompt) if is_chat else getattr(tokenizer, "prompt", tokenizer.encode)(prompt)
         return _pieces(self.generate([ids], max_length, **options, streamer=ITERATOR), tokenizer)
 
     def _one_by_one(self, steps: Iterator[list[tuple[int, int, float]]]) -> Iterator[int]:
@@ -178,11 +178,11 @@ class Generates:
 def _pieces(ids: Iterable[Any], tokenizer: Any) -> Iterator[str]:
     """The text of ids, as it grows."""
     before: list[int] = []
-    shown = ""
+    shown, is_byte = "", getattr(tokenizer, "is_byte", lambda i: False)
     for i in ids:
         before.append(i)
         text = tokenizer.decode(before)
-        if len(text) > len(shown) and not text.endswith("\ufffd"):  # which is half a letter
+        if len(text) > len(shown) and not text.endswith("\ufffd") and not is_byte(i):  # which may be half a letter
             yield text[len(shown) :]
             shown = text
     if rest := tokenizer.decode(before)[len(shown) :]:

@@ -37,6 +37,27 @@ ENTRIES = {
 }
 ENDS = {"bos_token_id": "bos_token_id", "eos_token_id": "eos_token_id", "pad_token_id": "padding_token_id"}
 
+ALSO_END = ("eot_token_id", "eom_token_id")  # of a turn, and of a message: generation ends there as well
+
+NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "attention.causal": (True,),
+    "attention.scale": (0,),
+    "attention.clamp_kqv": (0,),
+    "attention.max_alibi_bias": (0,),
+    "attention.sliding_window": (0,),
+    "expert_count": (0,),
+    "expert_used_count": (0,),
+    "logit_scale": (0,),
+    "rope.scale_linear": (1,),
+}
+"""Entries of an architecture that change its numbers, and the values with which they do not."""
+
+OTHERS = {
+    *ENTRIES.values(), *NEUTRAL, "vocab_size", "attention.value_length", "rope.dimension_count", "rope.scaling.type",
+    "rope.scaling.factor", "rope.scaling.original_context_length", "rope.scaling.finetuned", "tensor_data_layout",
+}  # fmt: skip
+"""All entries of an architecture that may be there."""
+
 NAMES = {
     "token_embd": "embed_tokens",
     "output_norm": "norm",
@@ -73,11 +94,18 @@ def read_file(path: Path) -> tuple[Config, dict[str, Weight], FolderTokenizer]:
     Raises PretrainedError that names the file: it is damaged, or its architecture is none of `FAMILIES`.
     """
     (gguf,) = packages("gguf")
+    with reading(open_file, path) as file:
+        _check_sizes(path, file)
     try:
         reader = gguf.GGUFReader(path)
         said = {name: field.contents() for name, field in reader.fields.items()}
     except Exception as error:  # whatever the package meets in a damaged file
         raise PretrainedError(f"{path}: no whole GGUF file ({type(error).__name__}: {error})") from None
+    if (parts := said.get("split.count", 1)) > 1:
+        raise PretrainedError(
+            f"{path}: part {said.get('split.no', 0) + 1} of a file in {parts} parts; merge them first, for example by "
+            "`llama-gguf-split --merge` of llama.cpp"
+        )
     kind = said.get("general.architecture")
     if kind not in FAMILIES:
         raise PretrainedError(f"{path}: a model of architecture {shown(kind)}; expected {', '.join(FAMILIES)}")
@@ -103,17 +131,62 @@ def read_file(path: Path) -> tuple[Config, dict[str, Weight], FolderTokenizer]:
         raise PretrainedError(f"{path}: damaged, or of a kind that is not known here ({error!r})") from None
 
 
+WIDTHS = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+"""The bytes of a value of each kind that has a fixed size."""
+STRING, ARRAY = 8, 9
+
+
+def _check_sizes(path: Path, file: Any) -> None:
+    """Compare each count and length in the header with the size of the file, which no damaged one may exceed.
+
+    Raises PretrainedError for a file that is cut or damaged, or of a machine with the other byte order.
+    """
+    file.seek(0, 2)
+    end = file.tell()
+    file.seek(len(MAGIC))
+
+    def number(width: int) -> int:
+        if len(found := file.read(width)) < width:
+            raise PretrainedError(f"{path}: no whole GGUF file: it ends within its header, after {end:,} bytes")
+        return int.from_bytes(found, "little")
+
+    def pass_by(kind: int, count: int) -> None:
+        if kind not in (*WIDTHS, STRING, ARRAY) or count * WIDTHS.get(kind, 8) > end - file.tell():
+            raise PretrainedError(
+                f"{path}: no whole GGUF file: {count:,} values of kind {kind} after byte {file.tell():,} of {end:,}"
+            )
+        for _ in range(count if kind in (STRING, ARRAY) else 0):
+            pass_by(*((0, number(8)) if kind == STRING else (number(4), number(8))))
+        file.seek(count * WIDTHS.get(kind, 0), 1)
+
+    if (version := number(4)) & 0xFFFF == 0:
+        raise PretrainedError(f"{path}: a GGUF file for big-endian machines; expected a little-endian one")
+    tensors, entries = number(8), number(8)
+    if version < 2 or tensors > end or entries > end:
+        raise PretrainedError(f"{path}: GGUF version {version} with {tensors:,} weights and {entries:,} entries")
+    for _ in range(entries):
+        pass_by(STRING, 1)
+        pass_by(number(4), 1)
+
+
 def _config(path: Path, kind: str, said: dict[str, Any]) -> Config:
     """Hugging Face's config.json of the same model. Raises PretrainedError for an entry that has no place there."""
     found: dict[str, Any] = {"model_type": kind}
     for names, prefix in ((ENTRIES, kind), (ENDS, "tokenizer.ggml")):
         found |= {here: said[f"{prefix}.{there}"] for here, there in names.items() if f"{prefix}.{there}" in said}
+    ends = [said[f"tokenizer.ggml.{name}"] for name in ("eos_token_id", *ALSO_END) if f"tokenizer.ggml.{name}" in said]
+    if len(ends) > 1:
+        found["eos_token_id"] = sorted({int(i) for i in ends})
     found = {name: value.item() if isinstance(value, np.generic) else value for name, value in found.items()}
     known = Config(path, {name.removeprefix(f"{kind}."): value for name, value in said.items()})
-    known.demand("expert_count", 0)
-    known.demand("attention.sliding_window", None, 0)
+    for name in [name for name in said if name.startswith(f"{kind}.") and name.removeprefix(f"{kind}.") not in OTHERS]:
+        raise PretrainedError(f"{path}: {name} is {shown(said[name])}, an entry that is not known here")
+    for name, values in NEUTRAL.items():
+        known.demand(name, *values)
+    known.demand("tokenizer.ggml.add_eos_token", False)
     head_dim = found.get("head_dim") or found["hidden_size"] // found["num_attention_heads"]
     known.demand("rope.dimension_count", head_dim)
+    known.demand("attention.value_length", head_dim)
     scaling = known.demand("rope.scaling.type", "none", "linear")
     if scaling == "linear":
         found["rope_scaling"] = {"rope_type": "linear", "factor": float(known["rope.scaling.factor"])}
@@ -152,6 +225,7 @@ def _weight(path: Path, gguf: Any, tensor: Any) -> Weight:
             found = np.fromfile(path, part.dtype, part.size, offset=at)
             if found.size < part.size:
                 raise PretrainedError(f"{path}: became shorter while it was read; load it again")
+            found = found.astype(found.dtype.newbyteorder("="), copy=False)
             piece[...] = gguf.quants.dequantize(found.reshape(part.shape), tensor.tensor_type)
             start += len(piece)
 
@@ -208,8 +282,9 @@ def _tokenizer(path: Path, said: dict[str, Any]) -> FolderTokenizer:
 def _by_scores(tokenizers: Any, words: list[str], scores: list[float], begins_with_space: bool) -> Any:
     """Sentencepiece's byte-pair encoding (Kudo and Richardson 2018): the pair of the best score is joined."""
     ids = {word: i for i, word in enumerate(words)}
-    pairs = [(word[:i], word[i:]) for word in words for i in range(1, len(word))]
-    pairs = [pair for pair in pairs if pair[0] in ids and pair[1] in ids]
+    longest = max(map(len, sorted(words, key=len)[: len(words) - 1]), default=0)  # of a part: not the longest word
+    cuts = ((word, i) for word in words for i in range(max(1, len(word) - longest), min(len(word), longest + 1)))
+    pairs = [pair for word, i in cuts if (pair := (word[:i], word[i:]))[0] in ids and pair[1] in ids]
     pairs.sort(key=lambda pair: (-scores[ids["".join(pair)]], ids[pair[0]], ids[pair[1]]))
     unknown = words[0] if words[0] == "<unk>" else None
     made = tokenizers.Tokenizer(tokenizers.models.BPE(ids, pairs, unk_token=unknown, fuse_unk=True, byte_fallback=True))

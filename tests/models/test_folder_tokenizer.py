@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from tinytensor.models import LanguageModel
+from tinytensor.models import LanguageModel, folder_tokenizer
 from tinytensor.models.folder_tokenizer import BYTES, FolderTokenizer
 from tinytensor.models.pretrained import PretrainedError
 
@@ -170,3 +170,38 @@ def test_an_id_that_no_token_has(wrong, tmp_path):
     for call in (tokenizer.decode, tokenizer.pieces):
         with pytest.raises(ValueError, match=f"no token has the id {wrong}; expected ids below {len(tokenizer)}"):
             call(np.array([5, wrong]))
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ("{{ 'no' if tools is none and documents is none else 'some' }} tools", "no tools"),
+        ("{{ messages | tojson(separators=(',', ':')) }}", '[{"role":"user","content":"größe"}]'),
+        ("{{ messages[0].content | tojson(ensure_ascii=True) }}", '"gr\\u00f6\\u00dfe"'),
+        ("{{ {'b': 1, 'a': 2} | tojson(sort_keys=true) }}", '{"a": 2, "b": 1}'),
+        ("{{ 'thinks' if enable_thinking else 'answers' }}", "thinks"),
+        ("{% for i in range(3) %}{{ i }}{{ loop.length }}{% endfor %}", "031323"),
+    ],
+)
+def test_a_template_has_what_transformers_gives_it(template, text):
+    given = {"messages": [{"role": "user", "content": "größe"}], "enable_thinking": True}
+    rendered = folder_tokenizer._rendered(template, {"tools": None, "documents": None, **given})
+    assert rendered == text
+
+
+@pytest.mark.parametrize(
+    ("template", "why"),
+    [
+        (
+            "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+            "more than 1,000,000 elements",
+        ),
+        ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "recursion"),
+        ("{{ messages.missing.name }}", "no attribute"),
+        ("{{ 1 | tojson(nothing=1) }}", "nothing"),
+        ("{% if %}", "Expected an expression"),
+    ],
+)
+def test_whatever_a_template_does_ends_in_one_error(template, why):
+    with pytest.raises(ValueError, match=rf"chat: the model's template does not take these messages: .*{why}"):
+        folder_tokenizer._rendered(template, {"messages": []})

@@ -211,8 +211,18 @@ def test_how_a_text_is_cut(pre, text, pieces, tmp_path):
         (
             "llama",
             {"llama.attention.sliding_window": ("uint32", 4)},
-            "attention.sliding_window is 4; expected None or 0",
+            "attention.sliding_window is 4; expected 0",
         ),
+        ("llama", {"llama.attention.causal": ("bool", False)}, "attention.causal is False; expected True"),
+        ("llama", {"llama.logit_scale": ("float32", 0.5)}, "logit_scale is 0.5; expected 0"),
+        ("llama", {"llama.rope.scale_linear": ("float32", 4.0)}, "rope.scale_linear is 4.0; expected 1"),
+        (
+            "llama",
+            {"llama.residual_scale": ("float32", 2.0)},
+            "llama.residual_scale is 2.0, an entry that is not known",
+        ),
+        ("llama", {"tokenizer.ggml.add_eos_token": ("bool", True)}, "add_eos_token is True; expected False"),
+        ("llama", {"split.no": ("uint16", 1), "split.count": ("uint16", 3)}, "part 2 of a file in 3 parts; merge them"),
         ("llama", {"llama.rope.dimension_count": ("uint32", 8)}, "rope.dimension_count is 8; expected 16"),
         ("llama", {"llama.rope.scaling.type": ("string", "yarn")}, "rope.scaling.type is 'yarn'; expected 'none' or"),
     ],
@@ -230,6 +240,46 @@ def test_what_is_refused(kind, said, message, tmp_path):
     with pytest.raises(PretrainedError, match=message) as caught:
         models.load(path)
     assert str(path) in str(caught.value)
+
+
+def test_a_file_of_a_big_endian_machine_is_refused(tmp_path):
+    path = tmp_path / "model.gguf"
+    writer = gguf.GGUFWriter(path, "llama", endianess=gguf.GGUFEndian.BIG)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    with pytest.raises(PretrainedError, match="a GGUF file for big-endian machines; expected a little-endian one"):
+        models.load(path)
+
+
+def number(value, width=8):
+    return value.to_bytes(width, "little")
+
+
+@pytest.mark.parametrize(
+    ("rest", "message"),
+    [
+        (b"", "it ends within its header"),
+        (number(0) + number(2**60), "with 0 weights and 1,152,921,504,606,846,976 entries"),
+        (number(0) + number(1) + number(2**40) + b"name", "1,099,511,627,776 values of kind 0"),
+        (number(0) + number(1) + number(1) + b"a" + number(9, 4) + number(4, 4) + number(2**62), "values of kind 4"),
+        (number(0) + number(1) + number(1) + b"a" + number(9, 4) + number(8, 4) + number(2**62), "values of kind 8"),
+        (number(0) + number(1) + number(1) + b"a" + number(99, 4), "1 values of kind 99"),
+        (number(0) + number(3) + number(1) + b"a" + number(4, 4) + number(7, 4), "1 values of kind 8"),
+    ],
+)
+def test_no_size_is_trusted(rest, message, tmp_path):
+    path = tmp_path / "model.gguf"
+    path.write_bytes(b"GGUF" + number(3, 4) + rest)
+    with pytest.raises(PretrainedError, match=message):
+        models.load(path)
+
+
+def test_an_end_of_turn_ends_texts(tmp_path):
+    path = tmp_path / "model.gguf"
+    written(path, said={"tokenizer.ggml.eot_token_id": ("uint32", 5)})
+    assert 5 in models.gguf_file.read_file(path)[0]["eos_token_id"]
 
 
 def test_slower_angles(tmp_path):
