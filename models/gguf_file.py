@@ -37,7 +37,7 @@ ENTRIES = {
 }
 ENDS = {"bos_token_id": "bos_token_id", "eos_token_id": "eos_token_id", "pad_token_id": "padding_token_id"}
 
-ALSO_END = ("eot_token_id", "eom_token_id")  # of a turn, and of a message: generation ends there as well
+ALSO_END = ("eot_token_id", "eom_token_id")  # end of turn, end of message: generation ends there as well
 
 NEUTRAL: dict[str, tuple[Any, ...]] = {
     "attention.causal": (True,),

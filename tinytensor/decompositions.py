@@ -103,6 +103,19 @@ def _check_phase(xp, what, turned):
             )
 
 
+def _check_equal(xp, what, values, *turned):
+    """Raise if a gradient asks how vectors of equal values turn within the space that they span together."""
+    if values.shape[-1] and values.size:
+        gap = xp.abs(values[..., None, :] - values[..., :, None])
+        largest = xp.max(xp.abs(values), axis=values.ndim - 1)[..., None, None]
+        equal = gap <= 8 * dtypes.finfo(values.dtype).eps * largest
+        if any(bool(xp.any(equal & (part - _diagonal(xp, part) != 0))) for part in turned):
+            raise ValueError(
+                f"what is computed from {what} of equal values has no gradient here: only the space that they span is "
+                "determined; add a small multiple of different numbers to the diagonal, or use the values alone"
+            )
+
+
 # ---- eigenvalues
 
 
@@ -113,6 +126,7 @@ def _eigh_rule(xp, g, out):
     values, adjoint = xp.real(values), _adjoint(xp, vectors)
     turned = xp.matmul(adjoint, g_vectors)
     _check_phase(xp, "eigenvectors", turned)
+    _check_equal(xp, "eigenvectors", values, turned)
     gap = xp.expand_dims(values, axis=values.ndim - 1) - xp.expand_dims(values, axis=values.ndim)
     inner = _over_gap(xp, turned - _diagonal(xp, turned), gap) + _as_diagonal(xp, xp.real(g_values), turned)
     full = xp.matmul(xp.matmul(vectors, inner), adjoint)
@@ -199,6 +213,11 @@ def _svd_rule(xp, g, out, shape, full):
     uh, v, row, column = _adjoint(xp, u), _adjoint(xp, vh), s[..., None, :], s[..., :, None]
     left, right = xp.matmul(uh, gu), xp.matmul(vh, _adjoint(xp, gvh))
     _check_phase(xp, "singular vectors", left + right)
+    # Of several zeros the vectors may be used although `left` and `right` are 0, as in U diag(S) Vᴴ.
+    is_used = xp.any(gu != 0, axis=(gu.ndim - 2, gu.ndim - 1)) | xp.any(gvh != 0, axis=(gvh.ndim - 2, gvh.ndim - 1))
+    is_zero = s <= 8 * dtypes.finfo(s.dtype).eps * xp.max(s, axis=s.ndim - 1)[..., None] if k else s > 0
+    of_zeros = is_zero[..., None, :] & is_zero[..., :, None] & is_used[..., None, None]
+    _check_equal(xp, "singular vectors", s, left, right, xp.astype(of_zeros, s.dtype))
     gap = (row - column) * (row + column)
     left_turn, right_turn = left - _adjoint(xp, left), right - _adjoint(xp, right)
     phase = _diagonal(xp, left_turn)  # 0 for real numbers

@@ -281,3 +281,16 @@ def test_rows_of_five_are_not_summed_by_a_product(monkeypatch):
         rows = np.arange(3 * length, dtype=np.float32).reshape(3, length)
         assert (fast.row_sum(rows) == rows.sum(axis=1, keepdims=True)).all()
     assert products == [(3, 4), (3, 6)]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("share", [0.9, -0.9])
+def test_a_spread_whose_square_is_no_float_has_its_std(dtype, share):
+    """Near the largest and the smallest normal number."""
+    info = np.finfo(dtype)
+    size = np.dtype(dtype).type(2.0 ** int(np.log2(float(info.max if share > 0 else info.tiny) or 1.0) * abs(share)))
+    x = tt.tensor((np.array([1.0, 2.0, 3.0]) * float(size)).astype(dtype), requires_grad=True)
+    y = tt.std(x, correction=1)
+    y.backward()
+    np.testing.assert_allclose(float(y.detach()) / float(size), 1.0, rtol=1e-2 if dtype == "float16" else 1e-6)
+    np.testing.assert_allclose(x.grad.numpy(), [-0.5, 0.0, 0.5], rtol=1e-2, atol=1e-3)

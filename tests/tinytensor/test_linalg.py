@@ -230,3 +230,32 @@ def test_a_cutoff_for_each_matrix(device):
     assert tt.linalg.matrix_rank(x, rtol=rtol).tolist() == [2, 3]
     found = tt.linalg.diagonal(tt.linalg.pinv(x, rtol=rtol)).numpy()
     np.testing.assert_allclose(found, [[0.5, 1, 0], [0.5, 1, 10]], atol=1e-12)
+
+
+def rebuilt(x):
+    u, s, vh = tt.linalg.svd(x, full_matrices=False)
+    return (u * s[..., None, :]) @ vh
+
+
+@pytest.mark.parametrize(
+    ("function", "of"),
+    [
+        (lambda x: tt.linalg.svd(x, full_matrices=False)[0], "singular vectors"), (rebuilt, "singular vectors"),
+        (lambda x: tt.linalg.eigh(x)[1], "eigenvectors"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("values", [[1.0, 1.0, 1.0], [2.0, 1.0, 1.0], [2.0, 1.0, 1.0 + 1e-16], [0.0, 0.0, 1.0]])
+def test_vectors_of_equal_values_have_no_gradient(function, of, values):
+    x = tt.tensor(np.diag(values), requires_grad=True)
+    weights = tt.asarray(np.random.default_rng(0).standard_normal((3, 3)))
+    with pytest.raises((RuntimeError, ValueError), match=f"{of} of equal values has no gradient here"):
+        (function(x) * weights).sum().backward()
+
+
+def test_results_that_do_not_depend_on_vectors_of_equal_values_do():
+    x = tt.tensor(np.diag([1.0, 1.0, 2.0]), requires_grad=True)
+    (tt.linalg.eigh(x)[1][:, 2] ** 2).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), 0, atol=1e-12)
+    x = tt.tensor(np.stack([np.diag([1e-20, 2e-20]), np.diag([1.0, 2.0])]), requires_grad=True)  # each by its own size
+    rebuilt(x).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), 1, rtol=1e-6)

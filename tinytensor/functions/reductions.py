@@ -161,8 +161,12 @@ def _std(xp, x, *, axis, correction, keepdims):
     deviation = x - xp.mean(x, axis=axis, keepdims=True)
     count = math.prod(x.shape[i] for i in axis)
     free = count - correction
+    if not count or free <= 0:
+        return xp.mean(deviation, axis=axis, keepdims=keepdims) * math.nan
+    largest = xp.max(xp.abs(deviation), axis=axis, keepdims=True)  # divided by, so that no square is inf or 0
+    deviation = deviation / xp.where(largest == 0, 1.0, largest)
     spread = xp.mean(deviation * deviation, axis=axis, keepdims=keepdims)
-    return xp.sqrt(spread * (count / free)) if free > 0 else spread * math.nan
+    return xp.sqrt(spread * (count / free)) * xp.reshape(largest, spread.shape)
 
 
 def std(
