@@ -43,6 +43,33 @@ def test_what_is_kept_is_what_pytorch_prints(program):
     assert ports.difference(kept, ports.output(program)) == ""
 
 
+VALUES = """
+[0.1, 1e+17] [0.1]
+[0.1] [0.0, 0.1, 0.2, 0.30000000000000004, 0.4]
+[100000000000000000] (0.1+0.2j)
+[0.1] [0.1]
+[1.0, 2.0] [1]
+[False, False, False, False, True] [False, False, False, True, True]
+False False
+[1.0, -2.5, 0.0]
+[2, -2, 1] [789]
+[5.0]
+[1.0, 1.0, 1.0]
+False True True
+[3, 2]
+[0, 1, 2, 3, 4]
+object of type 'Stream' has no len()
+"""
+
+
+@pytest.mark.parametrize("module", ["tinytensor.torch", "torch"])
+def test_values_are_those_of_pytorch(module):
+    if module == "torch":
+        pytest.importorskip("torch")
+    done = run(Path(__file__).with_name("values.py"), module)
+    assert done.stdout == VALUES.lstrip(), done.stderr
+
+
 def test_a_program_that_does_not_ask_sees_nothing_of_it():
     code = """
         import sys

@@ -45,7 +45,7 @@ PACKAGE = """
     power = pow: tt.pow(x, 2)
     float_power: tt.pow(x.double(), 2)
     mod = remainder: tt.remainder(x, y)
-    fmod: x - y * tt.trunc(x / y)
+    fmod: tt.where(x < 0, -tt.remainder(-x, tt.abs(y)), tt.remainder(x, tt.abs(y)))
     divmod: x // y, x % y
     rint around round_ = round: tt.round(x)
     fix = trunc: tt.trunc(x)
@@ -105,8 +105,8 @@ PACKAGE = """
     isposinf: x == tt.inf
     isneginf: x == -tt.inf
     isreal: tt.imag(z) == 0
-    isclose: tt.abs(x - y) <= 1e-8 + 1e-5 * tt.abs(y)
-    allclose: bool(tt.all(tt.abs(x - y) <= 1e-8 + 1e-5 * tt.abs(y)))
+    isclose: (x == y) | (tt.isfinite(x - y) & (tt.abs(x - y) <= 1e-8 + 1e-5 * tt.abs(y)))
+    allclose: bool(tt.all((x == y) | (tt.isfinite(x - y) & (tt.abs(x - y) <= 1e-8 + 1e-5 * tt.abs(y)))))
     array_equal array_equiv: bool(tt.all(x == y))
     dot mm bmm mv chain_matmul = matmul: tt.matmul(x, y)
     vdot = vecdot: tt.vecdot(x, y)

@@ -82,10 +82,14 @@ def load(f: Any, map_location: Any = None, **options: Any) -> Any:
 
 
 class set_grad_enabled:
-    """Record ops or not, from now on or within `with`."""
+    """Record ops or not, from now on, within `with`, or within a function."""
 
     def __init__(self, mode: Any) -> None:
-        self.before = tt.modes.state.change(grad_enabled=mode)
+        self.mode, self.before = mode, tt.modes.state.change(grad_enabled=mode)
+
+    def __call__(self, function: Any) -> Any:
+        tt.modes.state.change(**self.before)
+        return tt.set_grad_enabled(self.mode)(function)
 
     def __enter__(self) -> None:
         pass

@@ -28,6 +28,14 @@ def made(values: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     return values.requires_grad_() if requires_grad else values
 
 
+def _exact(make: Any, *args: Any, dtype: Any = None, **options: Any) -> Any:
+    """A new Tensor whose floats have all their digits, if a dtype is given, before it is made of that dtype."""
+    found = make(*args)
+    if dtype is not None and found.dtype.kind in "fc":
+        found = make(*args, dtype=tt.float64 if found.dtype.kind == "f" else tt.complex128)
+    return made(found, dtype, **options)
+
+
 def _joined(values: Any) -> Any:
     """The lengths that were passed as arguments, or as one tuple."""
     return values[0] if len(values) == 1 and not isinstance(values[0], int) and np.ndim(values[0]) else values
@@ -44,7 +52,7 @@ def _sized(draw: Any) -> Any:
 def arange(*bounds: Any, start: Any = 0, end: Any = None, step: Any = 1, **options: Any) -> Any:
     bounds = bounds if end is None else (*(bounds or (start,)), end)
     bounds = (*(bounds if len(bounds) > 1 else (start, *bounds)), step)[:3]
-    return made(tt.arange(*(bound.item() if isinstance(bound, tt.Tensor) else bound for bound in bounds)), **options)
+    return _exact(tt.arange, *(x.item() if isinstance(x, tt.Tensor) else x for x in bounds), **options)
 
 
 def randint(low: int, high: Any = None, size: Any = None, *, generator: Any = None, **options: Any) -> Any:
@@ -61,21 +69,23 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any 
 
 CREATING: dict[str, Any] = {
     "arange": arange,
-    "as_tensor": lambda data, *where, **options: made(
-        data if isinstance(data, tt.Tensor) else tt.tensor(data), *where, **options
+    "as_tensor": lambda data, dtype=None, *where, **options: (
+        made(data, dtype, *where, **options)
+        if isinstance(data, tt.Tensor)
+        else made(_exact(tt.tensor, data, dtype=dtype), dtype, *where, **options)
     ),
     "empty": _sized(lambda shape, generator: tt.zeros(shape)),
     "eye": lambda n, m=None, **options: made(tt.eye(n, m), **options),
     "from_numpy": lambda array: tt.asarray(array, copy=True),  # what is written into the array later is not seen
-    "full": lambda size, fill_value, **options: made(tt.full(tuple(size), fill_value), **options),
-    "linspace": lambda start, end, steps, **options: made(tt.linspace(start, end, steps), **options),
+    "full": lambda size, fill_value, **options: _exact(tt.full, tuple(size), fill_value, **options),
+    "linspace": lambda start, end, steps, **options: _exact(tt.linspace, start, end, steps, **options),
     "normal": normal,
     "ones": _sized(lambda shape, generator: tt.ones(shape)),
     "rand": _sized(lambda shape, generator: tt.random.uniform(shape, generator=generator)),
     "randint": randint,
     "randn": _sized(lambda shape, generator: tt.random.normal(shape, generator=generator)),
     "randperm": lambda n, *, generator=None, **by: made(tt.random.permutation(n, generator=generator), **by),
-    "tensor": lambda data, **options: made(tt.tensor(data), **options),
+    "tensor": lambda data, **options: _exact(tt.tensor, data, **options),
     "zeros": _sized(lambda shape, generator: tt.zeros(shape)),
 }
 
@@ -97,8 +107,12 @@ def _new(draw: Any, name: str) -> Any:
     return new
 
 
+def _full(shape: Any, value: Any) -> Any:
+    return tt.full(shape, value, dtype=tt.float64 if isinstance(value, float) else None)
+
+
 _DRAWN = {
-    "zeros": tt.zeros, "ones": tt.ones, "empty": tt.zeros, "full": tt.full, "rand": tt.random.uniform,
+    "zeros": tt.zeros, "ones": tt.ones, "empty": tt.zeros, "full": _full, "rand": tt.random.uniform,
     "randn": tt.random.normal, "randint": lambda shape, low, high=None: randint(low, high, shape),
 }  # fmt: skip
 CREATING |= {f"{name}_like": _like(draw, name) for name, draw in _DRAWN.items()}

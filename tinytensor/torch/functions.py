@@ -40,11 +40,13 @@ METHODS: dict[str, Any] = {
     "addcmul": lambda x, tensor1, tensor2, *, value=1: x + value * tensor1 * tensor2,
     "addmm": lambda x, mat1, mat2, *, beta=1, alpha=1: beta * x + alpha * (mat1 @ mat2),
     "isclose": lambda x, other, rtol=1e-5, atol=1e-8, equal_nan=False: (
-        (x == other) | (tt.abs(x - other) <= atol + rtol * tt.abs(other)) | (tt.isnan(x) & tt.isnan(other) & equal_nan)
+        (x == other)
+        | (tt.isfinite(x - other) & (tt.abs(x - other) <= atol + rtol * tt.abs(other)))
+        | (tt.isnan(x) & tt.isnan(other) & equal_nan)
     ),
     "allclose": lambda x, other, *args, **by: bool(tt.all(METHODS["isclose"](x, other, *args, **by))),
     "equal": lambda x, other: x.shape == other.shape and bool(tt.all(x == other)),
-    "fmod": lambda x, other: x - other * tt.trunc(x / other),
+    "fmod": lambda x, other: tt.where(x < 0, -tt.remainder(-x, abs(other)), tt.remainder(x, abs(other))),
     "frac": lambda x: x - tt.trunc(x),
     "lerp": lambda x, end, weight: x + weight * (end - x),
     "relu": lambda x: F.relu(x),

@@ -172,15 +172,24 @@ class IterableDataset:
 class DataLoader(without(LOADING, "change nothing here: batches are made in the calling thread")(data.DataLoader)):  # type: ignore[misc]
     """Ours, and batches of an `IterableDataset`."""
 
-    def __init__(self, dataset: Any, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, dataset: Any, batch_size: Any = 1, *args: Any, **kwargs: Any) -> None:
         self.stream = dataset if isinstance(dataset, IterableDataset) else None
-        super().__init__(dataset if self.stream is None else [], *args, **kwargs)
-        self.batch_size = getattr(self.batch_sampler, "batch_size", None)
+        self.is_whole = self.stream is not None and batch_size is None  # the dataset makes batches by itself
+        super().__init__(dataset if self.stream is None else [], 1 if self.is_whole else batch_size, *args, **kwargs)
+        self.batch_size = None if self.is_whole else getattr(self.batch_sampler, "batch_size", None)
+
+    def __len__(self) -> int:
+        if self.stream is None:
+            return super().__len__()
+        count, size = len(self.stream), self.batch_sampler.batch_size  # type: ignore[arg-type]
+        return count // size if self.batch_sampler.drop_last else -(-count // size)
 
     def __iter__(self) -> Any:
         if self.stream is None:
             return super().__iter__()
         samples: Any = iter(self.stream)  # type: ignore[call-overload]
+        if self.is_whole:
+            return samples
         size = self.batch_sampler.batch_size
         batches: Any = iter(lambda: list(itertools.islice(samples, size)), [])
         return (self.collate_fn(batch) for batch in batches if len(batch) == size or not self.batch_sampler.drop_last)
