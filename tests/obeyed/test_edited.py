@@ -199,13 +199,13 @@ EDITS = {
         ["multi_head_attention", "decoder_steps", "transformer"],
     ),
     "heads": (
-        "nn/functional/attention.py", "(split_heads(x, num_heads) for x in projected)",
-        "(split_heads(x * (1 + i), num_heads) for i, x in enumerate(projected))", "multi_head",
+        "nn/functional/attention.py", "(split_heads(linear(x, w, b), num_heads) for x, w, b in projections)",
+        "(split_heads((1 + i) * linear(x, w, b), num_heads) for i, (x, w, b) in enumerate(projections))", "multi_head",
         ["multi_head_attention", "decoder_steps"],
     ),
     "heads of keys and values": (
-        "nn/functional/attention.py", "    if more is not None:\n", "    k = 2 * k\n    if more is not None:\n",
-        "attend_heads", ["multi_head_attention", "decoder_steps", "gpt2", "llama"],
+        "nn/functional/attention.py", "    k, v, mask = (k, v", "    k = 2 * k\n    k, v, mask = (k, v", "attend_heads",
+        ["multi_head_attention", "decoder_steps", "gpt2", "llama"],
     ),
     "heads of self-attention": (
         "nn/self_attention.py", "        return q, k, v\n", "        return 2 * q, k, v\n", "SelfAttention.heads",
