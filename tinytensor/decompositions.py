@@ -103,17 +103,15 @@ def _check_phase(xp, what, turned):
             )
 
 
-def _check_equal(xp, what, values, *turned):
-    """Raise if a gradient asks how vectors of equal values turn within the space that they span together."""
-    if values.shape[-1] and values.size:
-        gap = xp.abs(values[..., None, :] - values[..., :, None])
-        largest = xp.max(xp.abs(values), axis=values.ndim - 1)[..., None, None]
-        equal = gap <= 8 * dtypes.finfo(values.dtype).eps * largest
-        if any(bool(xp.any(equal & (part - _diagonal(xp, part) != 0))) for part in turned):
-            raise ValueError(
-                f"what is computed from {what} of equal values has no gradient here: only the space that they span is "
-                "determined; add a small multiple of different numbers to the diagonal, or use the values alone"
-            )
+def _or_nan(xp, inner, values, *turned):
+    """`inner`, and NaN where a gradient asks how vectors of equal values turn in the space that they span together."""
+    if not values.size:
+        return inner
+    largest = xp.max(xp.abs(values), axis=values.ndim - 1)[..., None, None]
+    equal = xp.abs(values[..., None, :] - values[..., :, None]) <= 8 * dtypes.finfo(values.dtype).eps * largest
+    for part in turned:
+        inner = xp.where(equal & (part - _diagonal(xp, part) != 0), math.nan, inner)
+    return inner
 
 
 # ---- eigenvalues
@@ -126,10 +124,9 @@ def _eigh_rule(xp, g, out):
     values, adjoint = xp.real(values), _adjoint(xp, vectors)
     turned = xp.matmul(adjoint, g_vectors)
     _check_phase(xp, "eigenvectors", turned)
-    _check_equal(xp, "eigenvectors", values, turned)
     gap = xp.expand_dims(values, axis=values.ndim - 1) - xp.expand_dims(values, axis=values.ndim)
     inner = _over_gap(xp, turned - _diagonal(xp, turned), gap) + _as_diagonal(xp, xp.real(g_values), turned)
-    full = xp.matmul(xp.matmul(vectors, inner), adjoint)
+    full = xp.matmul(xp.matmul(vectors, _or_nan(xp, inner, values, turned)), adjoint)
     return 0.5 * (full + _adjoint(xp, full))
 
 
@@ -217,13 +214,13 @@ def _svd_rule(xp, g, out, shape, full):
     is_used = xp.any(gu != 0, axis=(gu.ndim - 2, gu.ndim - 1)) | xp.any(gvh != 0, axis=(gvh.ndim - 2, gvh.ndim - 1))
     is_zero = s <= 8 * dtypes.finfo(s.dtype).eps * xp.max(s, axis=s.ndim - 1)[..., None] if k else s > 0
     of_zeros = is_zero[..., None, :] & is_zero[..., :, None] & is_used[..., None, None]
-    _check_equal(xp, "singular vectors", s, left, right, xp.astype(of_zeros, s.dtype))
     gap = (row - column) * (row + column)
     left_turn, right_turn = left - _adjoint(xp, left), right - _adjoint(xp, right)
     phase = _diagonal(xp, left_turn)  # 0 for real numbers
     left_turn, right_turn = left_turn - phase, right_turn - _diagonal(xp, right_turn)
     inner = _over_gap(xp, left_turn, gap) * row + column * _over_gap(xp, right_turn, gap)
     inner = inner + _as_diagonal(xp, gs, inner) + _over_gap(xp, 0.5 * phase, column)
+    inner = _or_nan(xp, inner, s, left, right, xp.astype(of_zeros, s.dtype))
     found = xp.matmul(xp.matmul(u, inner), vh)
     if shape[-2] > k:
         found = found + xp.matmul(_over_gap(xp, gu - xp.matmul(u, left), row), vh)

@@ -238,18 +238,15 @@ def rebuilt(x):
 
 
 @pytest.mark.parametrize(
-    ("function", "of"),
-    [
-        (lambda x: tt.linalg.svd(x, full_matrices=False)[0], "singular vectors"), (rebuilt, "singular vectors"),
-        (lambda x: tt.linalg.eigh(x)[1], "eigenvectors"),
-    ],
-)  # fmt: skip
+    "function", [lambda x: tt.linalg.svd(x, full_matrices=False)[0], rebuilt, lambda x: tt.linalg.eigh(x)[1]]
+)
 @pytest.mark.parametrize("values", [[1.0, 1.0, 1.0], [2.0, 1.0, 1.0], [2.0, 1.0, 1.0 + 1e-16], [0.0, 0.0, 1.0]])
-def test_vectors_of_equal_values_have_no_gradient(function, of, values):
+@pytest.mark.filterwarnings("ignore:.*encountered")
+def test_vectors_of_equal_values_have_no_gradient(function, values):
     x = tt.tensor(np.diag(values), requires_grad=True)
     weights = tt.asarray(np.random.default_rng(0).standard_normal((3, 3)))
-    with pytest.raises((RuntimeError, ValueError), match=f"{of} of equal values has no gradient here"):
-        (function(x) * weights).sum().backward()
+    (function(x) * weights).sum().backward()
+    assert np.isnan(x.grad.numpy()).any()
 
 
 def test_results_that_do_not_depend_on_vectors_of_equal_values_do():
