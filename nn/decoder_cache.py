@@ -128,11 +128,11 @@ class LayerCache(metaclass=Replaceable):
     def append_joined(self, projected: Tensor) -> Tensor:
         """`append` for keys and values of all heads side by side, (batch, length, kv_size)."""
         first, end = self.places, self.places + projected.shape[1]
-        if end > first == self.spare == 0:
+        if not (first or self.spare):  # it is filled once, so no copy is needed
             self.buffer, self.places = projected, end
-        if not first:  # autocast may have chosen another dtype
-            self.buffer = tt.astype(self.buffer, projected.dtype, copy=False)
-        if end > self.places:
+        elif end > first:
+            if not first:  # autocast may have chosen another dtype
+                self.buffer = tt.astype(self.buffer, projected.dtype, copy=False)
             self.grow(end)[:, first:end] = projected
         return self.buffer if end == self.buffer.shape[1] else self.buffer[:, :end]
 

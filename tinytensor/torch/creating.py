@@ -49,6 +49,12 @@ def _sized(draw: Any) -> Any:
     return construct
 
 
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
+    if isinstance(data, tt.Tensor):
+        return made(data, dtype, device)
+    return _exact(tt.tensor, data, dtype=dtype, device=device)
+
+
 def arange(*bounds: Any, start: Any = 0, end: Any = None, step: Any = 1, **options: Any) -> Any:
     bounds = bounds if end is None else (*(bounds or (start,)), end)
     bounds = (*(bounds if len(bounds) > 1 else (start, *bounds)), step)[:3]
@@ -69,11 +75,7 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any 
 
 CREATING: dict[str, Any] = {
     "arange": arange,
-    "as_tensor": lambda data, dtype=None, *where, **options: (
-        made(data, dtype, *where, **options)
-        if isinstance(data, tt.Tensor)
-        else made(_exact(tt.tensor, data, dtype=dtype), dtype, *where, **options)
-    ),
+    "as_tensor": as_tensor,
     "empty": _sized(lambda shape, generator: tt.zeros(shape)),
     "eye": lambda n, m=None, **options: made(tt.eye(n, m), **options),
     "from_numpy": lambda array: tt.asarray(array, copy=True),  # what is written into the array later is not seen
