@@ -43,7 +43,7 @@ def test_two_processes_find_the_same_tests(tmp_path):
         [
             line.strip()
             for line in pytest_elsewhere(
-                "--collect-only", "-q", "--all", "-m", "", ROOT / "tests", cwd=cwd, **environment
+                "--collect-only", "--all", "-m", "", ROOT / "tests", cwd=cwd, **environment
             ).splitlines()
             if "tests collected" not in line and not line.startswith(("rootdir", "configfile", "cachedir"))
         ]
