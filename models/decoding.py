@@ -12,7 +12,7 @@ depend on the others in the batch. Padding is never chosen. `Rules` punish repet
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
@@ -90,6 +90,11 @@ class Rules:
         eos_id: the id or ids that end a text; None for the model's.
         stop: True for the ids of a text, without its source, that end with it.
         with_source: count the source among what was said, as the beginning of the text.
+        sequence_bias: runs of ids, each with a number that is added to the score of its last id; -inf bars it.
+        min_new_tokens: no id of `eos_id` comes among the first n ids.
+        begin_suppress_tokens: ids that no text begins with, its source left out.
+        forced_eos_token_id: the only ids that may be the last one before the limit.
+        renormalize: changed scores are log-probabilities again, which matters to beams.
     """
 
     repetition_penalty: float = 1.0
@@ -97,6 +102,11 @@ class Rules:
     eos_id: Ends = None
     stop: Callable[[list[int]], bool] | None = None
     with_source: bool = False
+    sequence_bias: Sequence[tuple[Sequence[int], float]] = ()
+    min_new_tokens: int = 0
+    begin_suppress_tokens: Sequence[int] = ()
+    forced_eos_token_id: Ends = None
+    renormalize: bool = False
 
     def __post_init__(self) -> None:
         if self.repetition_penalty <= 0:
@@ -109,17 +119,33 @@ class Rules:
     @property
     def changes(self) -> bool:
         """True if they change what may follow."""
-        return self.repetition_penalty != 1 or self.no_repeat_ngram_size > 0
+        forced = ends(self.forced_eos_token_id)
+        other = self.no_repeat_ngram_size, self.sequence_bias, self.min_new_tokens, self.begin_suppress_tokens, forced
+        return self.repetition_penalty != 1 or any(other)
 
-    def changed(self, scores: Tensor, said: Sequence[Sequence[int]]) -> Tensor:
-        """Scores (rows, vocabulary), logits or log-probabilities, after the ids that were said in each row."""
+    def changed(self, scores: Tensor, said: Sequence[Sequence[int]], count: int = 0, limits: Any = ()) -> Tensor:
+        """Scores (rows, vocabulary), logits or log-probabilities, after the ids that were said in each row.
+
+        `count` of these came after the source, where at most `limits` (rows,) may come.
+        """
         found, n = scores.numpy().copy(), self.no_repeat_ngram_size
+        vocabulary = range(found.shape[1])
         for row, ids in zip(found, said, strict=True):
+            for (*run, last), bias in self.sequence_bias:
+                if last in vocabulary and list(ids[len(ids) - len(run) :]) == run:
+                    row[last] += bias
             known = np.unique(ids).astype(np.int64)
             row[known] *= np.where(row[known] < 0, self.repetition_penalty, 1 / self.repetition_penalty)
             begun = list(ids[len(ids) - n + 1 :])
             row[[ids[i + n - 1] for i in range(len(ids) - n + 1) if n and list(ids[i : i + n - 1]) == begun]] = -np.inf
-        return tt.asarray(found, device=scores.device)
+        barred = [*self.begin_suppress_tokens] * (count == 0) + [*ends(self.eos_id)] * (count < self.min_new_tokens)
+        found[:, [i for i in barred if i in vocabulary]] = -np.inf
+        if forced := ends(self.forced_eos_token_id):
+            rows = np.flatnonzero(np.asarray(limits) == count + 1)
+            found[rows] = -np.inf
+            found[rows[:, None], forced] = 0.0
+        changed = tt.asarray(found, device=scores.device)
+        return F.log_softmax(changed, dim=-1) if self.renormalize else changed
 
     def beginnings(self, model: Any, source: Tensor) -> list[list[int]]:
         """For each sentence what was said before its first id."""
@@ -127,9 +153,9 @@ class Rules:
             return [[] for _ in range(len(source))]
         return [[i for i in row if i not in (NONE, model.pad_id)] for row in source.tolist()]
 
-    def ends(self, model: Any) -> tuple[int, ...]:
-        """The ids that end a text of a model."""
-        return ends(model.eos_id if self.eos_id is None else self.eos_id)
+    def of(self, model: Any) -> Rules:
+        """The rules for a model, whose own ids end a text unless these name others."""
+        return replace(self, eos_id=ends(model.eos_id if self.eos_id is None else self.eos_id))
 
 
 def stop_at(stop: Any, tokenizer: Any = None) -> Callable[[list[int]], bool] | None:
@@ -301,7 +327,8 @@ def steps(
 
     Each step is computed when it is asked for: ask without gradients, in evaluation mode (`evaluating`).
     """
-    model, limits, over = stepwise(model), _limits(model, source, max_length), rules.ends(model)
+    model, limits, rules = stepwise(model), np.array(_limits(model, source, max_length)), rules.of(model)
+    over = ends(rules.eos_id)
     ids: list[list[int]] = [[] for _ in limits]
     before = rules.beginnings(model, source)
     sentences = np.arange(len(limits))
@@ -311,7 +338,8 @@ def steps(
         logits, state = model.next_logits(last, state)
         logits = logits[:, 0]
         if rules.changes:
-            logits = rules.changed(logits, [before[i] + ids[i] for i in sentences])
+            said = [before[i] + ids[i] for i in sentences]
+            logits = rules.changed(logits, said, len(ids[sentences[0]]), limits[sentences])
         last, reached = choose(logits, sentences)
         found = [(i, *each, *log_p) for i, each, log_p in zip(sentences.tolist(), last.tolist(), reached.tolist())]
         for i, following, _ in found:
@@ -398,6 +426,7 @@ def beam_search(
         raise ValueError(f"beam_search: beam must be at least 1, got {beam}")
     if early_stopping not in (None, True, False, "never"):
         raise ValueError(f"beam_search: early_stopping must be True, False, 'never' or None, got {early_stopping!r}")
+    rules = rules.of(model)
 
     def decode(part: Tensor) -> list[list[Hypothesis]]:
         if beam > 1:
@@ -418,7 +447,7 @@ def _search(
 ) -> list[list[Hypothesis]]:
     model, limits = stepwise(model), np.array(_limits(model, source, max_length), dtype=np.int64)
     ended: list[list[Hypothesis]] = [[] for _ in limits]
-    over, before, in_order = rules.ends(model), rules.beginnings(model, source), early_stopping is None
+    over, before, in_order = ends(rules.eos_id), rules.beginnings(model, source), early_stopping is None
     count = beam * (2 if in_order else max(2, 1 + len(over)))
 
     def end(hypotheses: _Branches, chosen: np.ndarray) -> None:
@@ -448,7 +477,7 @@ def _search(
         logits, state = model.next_logits(last, state)
         all_ids = zip(sentences, branches.ids.tolist()) if rules.changes else ()
         said = [before[i] + ids for i, rows in all_ids for ids in rows]
-        parents, candidates = _best_continuations(logits, branches, count, model.pad_id, rules, said)
+        parents, candidates = _best_continuations(logits, branches, count, model.pad_id, rules, said, limits[sentences])
         possible = candidates.totals > -np.inf
         is_end = np.isin(candidates.ids[:, :, -1], over)
         if rules.stop is not None:
@@ -478,19 +507,27 @@ def _search(
 
 
 def _best_continuations(
-    logits: Tensor, branches: _Branches, count: int, pad_id: int | None, rules: Rules, said: list[list[int]]
+    logits: Tensor,
+    branches: _Branches,
+    count: int,
+    pad_id: int | None,
+    rules: Rules,
+    said: list[list[int]],
+    limits: np.ndarray,
 ) -> tuple[np.ndarray, _Branches]:
     """For each sentence the `count` best hypotheses that are longer by an id, or all if fewer, best first.
 
-    `said` are the ids of all branches, one after another, where rules change what follows. Returns the parent branch of
-    each (sentences, count), and the hypotheses.
+    `said` are the ids of all branches, one after another, where rules change what follows; `limits` (sentences,) are
+    the most ids. Returns the parent branch of each (sentences, count), and the hypotheses.
     """
     kept = min(count, logits.shape[-1])
     if rules.changes:
         with np.errstate(invalid="ignore"):  # as in `_likeliest`
             log_p = F.log_softmax(tt.astype(logits, tt.float64))
         _check_possible(tt.max(log_p, axis=-1).numpy())
-        log_p = tt.reshape(rules.changed(tt.reshape(log_p, (-1, logits.shape[-1])), said), logits.shape)
+        flat = tt.reshape(log_p, (-1, logits.shape[-1]))
+        changed = rules.changed(flat, said, branches.ids.shape[2], np.repeat(limits, logits.shape[1]))
+        log_p = tt.reshape(changed, logits.shape)
         if pad_id is not None:
             log_p[..., pad_id] = -np.inf
         best = tt.topk(log_p, kept)[::-1]
@@ -542,7 +579,7 @@ def _check_possible(log_probabilities: np.ndarray) -> None:
         raise ValueError(
             "decoding: no id can follow: the model's logits hold NaN or infinity, or are -inf except for padding; "
             "look for what overflows in the model, for weights that diverged in training, or for a "
-            "no_repeat_ngram_size that leaves no id"
+            "no_repeat_ngram_size that leaves no id, or suppress_tokens"
         )
 
 

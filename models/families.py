@@ -13,8 +13,8 @@ from pathlib import Path
 from reprlib import repr as shown
 from typing import Any
 
-from .folder_tokenizer import GENERATION
-from .weights import PretrainedError, entries
+from .generation_config import read_settings
+from .weights import CONFIG, GENERATION, PretrainedError, entries
 
 PARTS = 3  # queries, keys and values, which share one matrix here
 
@@ -56,6 +56,10 @@ class Config(dict[str, Any]):
 
     def __missing__(self, name: str) -> Any:
         raise PretrainedError(f"{self.path}: {name!r} is missing")
+
+    def defaulting(self, **defaults: Any) -> Config:
+        """The same with the values that `transformers` has for entries that are missing."""
+        return Config(self.path, defaults | self)
 
     def demand(self, name: str, *known: Any) -> Any:
         """An entry, or the first known value if it is missing. Raises PretrainedError for a value not known."""
@@ -151,7 +155,7 @@ def _llama(config: Config) -> dict[str, Any]:
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     if not isinstance(rope, dict):
         raise PretrainedError(f"{config.path}: rotary positions of {shown(rope)}; expected an object with rope_type")
-    rope = Config(config.path, {"rope_theta": config.number("rope_theta", 10000.0)} | rope)
+    rope = Config(config.path, rope).defaulting(rope_theta=config.number("rope_theta", 10000.0))
     return {
         "vocabulary": config.count("vocab_size"),
         "d_model": config.count("hidden_size"),
@@ -175,6 +179,8 @@ def _llama(config: Config) -> dict[str, Any]:
 
 
 def _marian(config: Config) -> dict[str, Any]:
+    config = config.defaulting(scale_embedding=False, activation_function="gelu")
+    config = config.defaulting(decoder_attention_heads=16, decoder_ffn_dim=4096)
     for name in ("scale_embedding", "share_encoder_decoder_embeddings", "tie_word_embeddings"):
         config.demand(name, True)
     config.demand("normalize_embedding", False)
@@ -195,22 +201,23 @@ def _marian(config: Config) -> dict[str, Any]:
         "max_length": config.count("max_position_embeddings"),
         "pad_id": next(iter(config.ids("pad_token_id")), None),
         "eos_id": next(iter(config.ids("eos_token_id")), None),
+        "generation_config": read_settings(config.path.parent),
     }
 
 
 def _qwen2(config: Config) -> dict[str, Any]:
     config.demand("use_sliding_window", False)  # True: in some layers only
-    return _llama(config) | {"attention_bias": True}
+    return _llama(config.defaulting(num_key_value_heads=32)) | {"attention_bias": True}
 
 
 def _qwen3(config: Config) -> dict[str, Any]:
     config.demand("use_sliding_window", False)
-    return _llama(Config(config.path, {"head_dim": 128} | config)) | {"qk_norm": True}
+    return _llama(config.defaulting(num_key_value_heads=32, head_dim=128)) | {"qk_norm": True}
 
 
 def _mistral(config: Config) -> dict[str, Any]:
-    window = config.count("sliding_window", None) if "sliding_window" in config else 4096
-    return _llama(config) | {"window": window}
+    config = config.defaulting(num_key_value_heads=8, sliding_window=4096)
+    return _llama(config) | {"window": config.count("sliding_window", None)}
 
 
 def _stretch(config: Config, rope: Config) -> tuple[Any, ...] | None:
@@ -231,13 +238,15 @@ def _stretch(config: Config, rope: Config) -> tuple[Any, ...] | None:
 
 
 def _ends(config: Config) -> dict[str, Any]:
-    """The ids around a text; `generation_config.json` says them if it is there, as it does for `generate` there."""
+    """The ids around a text, and options of `generate`; generation_config.json has them if it is there."""
+    generation = {} if config.path.name != CONFIG else read_settings(config.path.parent)
     path = config.path.parent / GENERATION
-    if path.exists():
+    if config.path.name == CONFIG and path.exists():
         config = Config(path, entries(path) | {"vocab_size": config["vocab_size"]})
     eos, bos = config.ids("eos_token_id"), next(iter(config.ids("bos_token_id")), None)
     pad = next((i for i in config.ids("pad_token_id") if i not in (bos, *eos)), None)  # or it would hide begin and end
-    return {"pad_id": pad, "bos_id": bos, "eos_id": eos if len(eos) > 1 else next(iter(eos), None)}
+    ends = {"pad_id": pad, "bos_id": bos, "eos_id": eos if len(eos) > 1 else next(iter(eos), None)}
+    return ends | {"generation_config": generation}
 
 
 def _both(there: str, here: str) -> dict[str, str]:

@@ -18,10 +18,17 @@ from tinytensor.machine.extras import how_to_install
 from tinytensor.machine.files import atomic_write, read_json, read_text
 
 from .ids import NONE
-from .weights import CONFIG, PretrainedError, entries, reading
+from .weights import CONFIG, GENERATION, PretrainedError, entries, reading
 
-TEMPLATE, SENTENCES = "chat_template.jinja", "sentence_bert_config.json"
-GENERATION, IDS = "generation_config.json", ("bos_token_id", "eos_token_id")
+TEMPLATE, SENTENCES, STEPS = "chat_template.jinja", "sentence_bert_config.json", "modules.json"
+USUAL_SENTENCES = {
+    "transformer_task": "feature-extraction",
+    "modality_config": {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
+    "module_output_name": "token_embeddings",
+    "unpad_inputs": True,  # which changes no vector
+}
+"""The only values that entries of sentence_bert_config.json may have, except max_seq_length."""
+IDS = "bos_token_id", "eos_token_id"
 WHOLE, WORDS, PAIRS = "tokenizer.json", "vocab.txt", ("vocab.json", "merges.txt")
 ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 # The names of BERT and GPT-2, for vocabularies that have them and files that say nothing else.
@@ -70,7 +77,7 @@ class FolderTokenizer:
             raise PretrainedError(f"{path}: no tokenizer that can be read ({str(error)[:200]})") from None
         made.no_padding()  # or the folder's settings for training may cut and pad our texts
         made.no_truncation()
-        if longest := _longest(path):
+        if longest := _longest(path, said):
             made.enable_truncation(longest)
         if special.get("pad_token") in _ends(path) | {i for role, i in special.items() if role != "pad_token"}:
             del special["pad_token"]
@@ -319,12 +326,20 @@ def _template(folder: Path, said: dict[str, Any]) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _longest(folder: Path) -> int | None:
+def _longest(folder: Path, words: dict[str, Any]) -> int | None:
     """The number of ids after which a sentence transformer cuts its texts, special tokens included."""
+    if not any((folder / name).exists() for name in (SENTENCES, STEPS)):
+        return None
     said = entries(folder / SENTENCES, optional=True)
-    longest = said.get("max_seq_length")
-    if said.get("do_lower_case") not in (None, False) or (longest is not None and type(longest) is not int):
-        raise PretrainedError(f"{folder / SENTENCES}: {shown(said)}; expected a max_seq_length, and no do_lower_case")
+    longest = said.pop("max_seq_length", None)
+    for name, value in said.items():
+        if value and value != USUAL_SENTENCES.get(name):
+            expected = USUAL_SENTENCES.get(name, "no such entry")
+            raise PretrainedError(f"{folder / SENTENCES}: {name} is {shown(value)}; expected {expected}")
+    known = [words.get("model_max_length"), entries(folder / CONFIG).get("max_position_embeddings")]
+    longest = min((n for n in known if type(n) is int), default=None) if longest is None else longest
+    if longest is not None and (type(longest) is not int or longest < 1):
+        raise PretrainedError(f"{folder}: max_seq_length is {shown(longest)}; expected a whole number above 0")
     return longest
 
 

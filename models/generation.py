@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 import tinytensor as tt
 from tinytensor import Tensor
@@ -19,7 +21,27 @@ from . import decoding
 from .decoding import Recomputed, Rules
 from .ids import Ends, ends
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+NARROWING = "do_sample", "temperature", "top_k", "top_p", "min_p"
 ITERATOR = object()  # the streamer for which `generate` gives the ids as they come
+
+
+def _with_own_options(generate: F) -> F:
+    """`generate`, with the model's `generation_config` for what a call does not set."""
+
+    @functools.wraps(generate)
+    def call(self: Any, *args: Any, **given: Any) -> Any:
+        given = {name: value for name, value in given.items() if value is not None}
+        draws = given.get("do_sample", given.get("temperature", self.generation_config.get("do_sample")))
+        others = {"max_length", "min_length"} if draws else {"max_length", "min_length", *NARROWING}
+        others |= {"max_new_tokens"} if len(args) > 1 or "max_length" in given else set()
+        own = {name: value for name, value in self.generation_config.items() if name not in others}
+        if "stop_strings" in own:
+            own["stop"] = own.pop("stop_strings")
+        return generate(self, *args, **own | given)
+
+    return call  # type: ignore[return-value]
 
 
 class Generates:
@@ -27,17 +49,20 @@ class Generates:
 
     Attributes:
         continues: True if it continues the prompt, False if it answers a source.
+        generation_config: options of `generate` for calls that do not set them, by their names in `transformers`.
     """
 
     continues = False
     pad_id: int | None
     eos_id: Ends
+    generation_config: Mapping[str, Any] = MappingProxyType({})
 
     def _asked(self, prompt: Any, padding: int | None) -> tuple[Tensor, int]:
         """Ids (batch, length) on the model's device, where `padding` is padding, too, and the most ids to generate."""
         raise NotImplementedError
 
     @tt.no_grad()
+    @_with_own_options
     @settings
     def generate(
         self,
@@ -56,6 +81,13 @@ class Generates:
         length_penalty: float = 1.0,
         repetition_penalty: float = 1.0,
         no_repeat_ngram_size: int = 0,
+        min_new_tokens: int = 0,
+        sequence_bias: Any = (),
+        bad_words_ids: Sequence[Sequence[int]] = (),
+        suppress_tokens: Sequence[int] = (),
+        begin_suppress_tokens: Sequence[int] = (),
+        forced_eos_token_id: int | Sequence[int] | None = None,
+        renormalize_logits: bool = False,
         eos_token_id: int | Sequence[int] | None = None,
         pad_token_id: int | None = None,
         stop: Any = None,
@@ -77,7 +109,9 @@ class Generates:
             num_beams: above 1, the number of hypotheses for `decoding.beam_search`, with early_stopping, as in
                 `transformers`, and length_penalty.
             num_return_sequences: the continuations of each prompt, row after row: the best n of a beam, or n draws.
-            repetition_penalty, no_repeat_ngram_size: see `decoding.Rules`; a language model has said its prompt.
+            repetition_penalty, no_repeat_ngram_size, min_new_tokens, sequence_bias, begin_suppress_tokens,
+                forced_eos_token_id, renormalize_logits: see `decoding.Rules`; a language model has said its prompt.
+            bad_words_ids, suppress_tokens: runs of ids, and ids, that do not come; a word that ends a text may.
             eos_token_id: the id or ids that end a text, instead of the model's.
             pad_token_id: fills rows behind their end; in prompts it is padding, too, unless it ends a text.
             stop: a text, or a list of texts and of lists of ids, after which a continuation ends; or a function that is
@@ -98,7 +132,7 @@ class Generates:
                 "generate: max_length and max_new_tokens are both the most ids after the prompt; give "
                 f"max_new_tokens alone, got {max_length} and {max_new_tokens}"
             )
-        narrowing: dict[str, Any] = {"top_k": top_k, "top_p": top_p, "min_p": min_p}
+        narrowing: dict[str, Any] = {"top_k": top_k or None, "top_p": top_p, "min_p": min_p}
         narrowed = any(value is not None for value in narrowing.values())
         draws = (temperature or 0.0) != 0 if do_sample is None else bool(do_sample)
         fits = num_beams == 1 and (temperature is None or temperature > 0) if draws else not (temperature or narrowed)
@@ -117,9 +151,19 @@ class Generates:
         ended = ends(self.eos_id if eos_token_id is None else eos_token_id)
         tokenizer = getattr(self, "tokenizer", None) if tokenizer is None else tokenizer
         is_over = decoding.stop_at(stop, tokenizer)
-        rules = Rules(repetition_penalty, no_repeat_ngram_size, ended, is_over, self.continues)
         prompt, room = self._asked(prompt, None if pad_token_id in ended else pad_token_id)
+        own, begun = self.generation_config, prompt.shape[1] if self.continues else 1
+        if max_length is None and max_new_tokens is None and "max_length" in own:
+            max_length = max(1, own["max_length"] - begun)  # which counts what there is before
         limit = min(most for most in (max_length, max_new_tokens, room) if most is not None)
+        barred = [[i] for i in suppress_tokens] + [
+            [*run] for run in bad_words_ids if [*run] not in [[i] for i in ended]
+        ]
+        rules = Rules(
+            repetition_penalty, no_repeat_ngram_size, ended, is_over, self.continues,
+            [*sequence_bias, *((run, -math.inf) for run in barred)], min_new_tokens or own.get("min_length", 0) - begun,
+            begin_suppress_tokens, forced_eos_token_id, renormalize_logits,
+        )  # fmt: skip
         if draws:
             prompt = tt.repeat(prompt, num_return_sequences, axis=0)
             narrowing |= {"temperature": 1.0 if temperature is None else temperature, "generator": generator}

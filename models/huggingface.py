@@ -20,13 +20,14 @@ import numpy as np
 from tinytensor.machine.files import atomic_write, read_json
 
 from .families import FAMILIES, NOT_READ, PARTS, Config, Family
-from .folder_tokenizer import FolderTokenizer
+from .folder_tokenizer import STEPS, FolderTokenizer
+from .generation_config import OPTIONS
 from .marian_tokenizer import MarianTokenizer
 from .pretrained import Folder, Origin, Pretrained, make_model, state_once
-from .weights import CONFIG, PretrainedError, Weight, entries, of_array, reading, stacked, weights_in
+from .weights import CONFIG, GENERATION, PretrainedError, Weight, entries, of_array, reading, stacked, weights_in
 
 WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
-STEPS, PROMPTS = "modules.json", "config_sentence_transformers.json"
+PROMPTS = "config_sentence_transformers.json"
 TIED = r"(lm_head|cls\.predictions)(\.decoder)?\.(weight|bias)|vocab_projector\.weight"  # files may leave these out
 
 
@@ -100,7 +101,14 @@ def as_folder(path: Path, config: Config, weights: dict[str, Weight], tokenizer:
         arguments["mask_id"] = special.get("mask_token")
     elif family.model == "LanguageModel":
         _check_ends(path, arguments, placed)
-    return Folder(family.model, arguments, placed, None, {}, Origin(dict(config), names))
+    return Folder(
+        family.model,
+        arguments,
+        placed,
+        None,
+        {},
+        Origin(dict(config), names, entries(path / GENERATION, optional=True)),
+    )
 
 
 def family_of(config: Config) -> Family:
@@ -112,7 +120,8 @@ def family_of(config: Config) -> Family:
     raise PretrainedError(f"{config.path}: a model of type {shown(kind)}{why}; expected {', '.join(FAMILIES)}")
 
 
-POOLINGS = {"pooling_mode_cls_token": "first", "pooling_mode_mean_tokens": "mean", "pooling_mode_max_tokens": "max"}
+POOLINGS = {"cls": "first", "mean": "mean", "max": "max"}
+POOLING_MODE = r"pooling_mode_(\w+?)(_tokens?)?"  # until 5.4 of sentence-transformers
 
 
 def _pooling(folder: Path) -> dict[str, Any]:
@@ -135,12 +144,15 @@ def _pooling(folder: Path) -> dict[str, Any]:
     if len(kinds) < 2:
         return {}
     said = entries(kinds[1][1])
-    on = [name for name, value in said.items() if name.startswith("pooling_mode") and value]
-    if len(on) != 1 or on[0] not in POOLINGS:
-        raise PretrainedError(
-            f"{kinds[1][1]}: pools by {', '.join(on) or 'nothing'}; expected one of {', '.join(POOLINGS)}"
-        )
-    return {"pooling": POOLINGS[on[0]], "normalize": len(kinds) > 2}
+    modes = {match[1]: said.pop(name) for name in [*said] if (match := re.fullmatch(POOLING_MODE, name))}
+    pooled = said.pop("pooling_mode", [name for name, value in modes.items() if value])
+    pooled = pooled if isinstance(pooled, list) else [pooled]
+    if len(pooled) != 1 or pooled[0] not in [*POOLINGS]:
+        by = ", ".join(map(str, pooled)) or "nothing"
+        raise PretrainedError(f"{kinds[1][1]}: pools by {by}; expected one of {', '.join(POOLINGS)}")
+    if unknown := said.keys() - {"embedding_dimension", "word_embedding_dimension", "include_prompt"}:
+        raise PretrainedError(f"{kinds[1][1]}: unknown entry {min(unknown)}: {shown(said[min(unknown)])}")
+    return {"pooling": POOLINGS[pooled[0]], "normalize": len(kinds) > 2}
 
 
 def _check_ends(path: Path, arguments: dict[str, Any], weights: dict[str, Weight]) -> None:
@@ -241,6 +253,10 @@ def write_theirs(folder: str | os.PathLike[str], model: Any) -> None:
     dtype = str(next(iter(weights.values())).dtype)
     config = {name: value for name, value in origin.config.items() if name != "torch_dtype"} | {"dtype": dtype}
     atomic_write(path / CONFIG, json.dumps(config, indent=2, ensure_ascii=False).encode() + b"\n")
+    if (settings := getattr(model, "generation_config", None)) is not None:
+        former = origin.generation or {name: value for name, value in config.items() if name.endswith("_token_id")}
+        settings = {name: value for name, value in former.items() if name not in OPTIONS} | settings
+        atomic_write(path / GENERATION, json.dumps(settings, indent=2).encode() + b"\n")
 
 
 def _theirs(family: Family, there: str, here: str, state: dict[str, np.ndarray]) -> np.ndarray:

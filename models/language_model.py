@@ -24,6 +24,7 @@ from tinytensor.nn.language_layer import Layer, through_layers
 from tinytensor.nn.self_attention import Rotation
 
 from .generation import Generates
+from .generation_config import checked
 from .huggingface import ReadsHuggingFace
 from .ids import NONE, Ends, as_batch, ends, is_padding
 from .pretrained import arguments_of
@@ -69,6 +70,7 @@ class LanguageModel(ReadsHuggingFace, Generates, nn.Module):
         pad_id, bos_id: the ids for padding, which comes last, and for the begin of a text; None if there is none.
             Without a pad_id, and beside it, -1 is padding.
         eos_id: the id for the end of a text; or several, each of which ends it; or None.
+        generation_config: options of `generate` for calls that do not set them, as a folder's generation_config.json.
 
     Raises ValueError if the sizes do not fit.
     """
@@ -100,9 +102,11 @@ class LanguageModel(ReadsHuggingFace, Generates, nn.Module):
         pad_id: int | None = 0,
         bos_id: int | None = 1,
         eos_id: Ends = 2,
+        generation_config: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
         self.config = arguments_of(locals())
+        self.generation_config = self.config["generation_config"] = checked(generation_config)
         for name, value, expected in (("positions", positions, POSITIONS), ("norm", norm, NORMS)):
             if value not in expected:
                 raise ValueError(f"LanguageModel: unknown {name} {value!r}; expected {', '.join(map(repr, expected))}")

@@ -13,6 +13,7 @@ import tinytensor as tt
 from tinytensor import Tensor, nn
 from tinytensor.nn import functional as F
 
+from .generation_config import checked
 from .huggingface import ReadsHuggingFace
 from .pretrained import arguments_of
 from .transformer import Transformer
@@ -28,6 +29,7 @@ class Marian(ReadsHuggingFace, Transformer):
         num_layers, num_decoder_layers: layers of the encoder, and of the decoder; default: as many.
         activation: of the feed-forward layers: "swish", which is SiLU, "gelu" or "relu".
         d_model, num_heads, d_ff, dropout, max_length, pad_id, eos_id: as for `Transformer`.
+        generation_config: as for `LanguageModel`.
     """
 
     pads_targets = False  # the id of padding begins a translation, and behind its end only padding sees padding
@@ -46,12 +48,14 @@ class Marian(ReadsHuggingFace, Transformer):
         max_length: int = 512,
         pad_id: int = 0,
         eos_id: int = 1,
+        generation_config: Mapping[str, Any] | None = None,
     ) -> None:
         super(Transformer, self).__init__(  # not Transformer's own, which makes other stacks
             vocabulary, None, d_model, max_length=max_length, tie_weights=True, share_embeddings=True,
             pad_id=pad_id, bos_id=pad_id, eos_id=eos_id,
         )  # fmt: skip
         self.config = arguments_of(locals())
+        self.generation_config = self.config["generation_config"] = checked(generation_config)
         if activation not in ACTIVATIONS:
             expected = ", ".join(map(repr, ACTIVATIONS))
             raise ValueError(f"Marian: unknown activation {activation!r}; expected one of {expected}")

@@ -67,10 +67,12 @@ class Origin:
     Attributes:
         config: the entries of its config.json there.
         names: our name of each weight there, with its part as in `Family.places`.
+        generation: the entries of its generation_config.json.
     """
 
     config: dict[str, Any]
     names: dict[str, str]
+    generation: dict[str, Any]
 
 
 class Pretrained:
@@ -300,25 +302,31 @@ def make_codec(found: Folder, kinds: Mapping[str, Any], name: str) -> Any:
         raise PretrainedError(f"{name}: the codec of its text cannot be made: {error}") from None
 
 
-def _is_one(value: Any, kind: Any) -> bool:
+def is_one(value: Any, kind: Any) -> bool:
     """True if a value from JSON is of a kind: a type, a union, or a sequence of such."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin is types.UnionType:
-        return any(_is_one(value, part) for part in parts)
+        return any(is_one(value, part) for part in parts)
     if origin is Sequence:
-        return isinstance(value, (list, tuple)) and all(_is_one(item, parts[0]) for item in value)
+        return isinstance(value, (list, tuple)) and all(is_one(item, parts[0]) for item in value)
     if kind in (int, float):  # a boolean is neither, and nothing is infinite
         return type(value) in (int, kind) and abs(value) < 2**63
-    return kind is Any or isinstance(value, kind)
+    return kind is Any or isinstance(value, origin or kind)
+
+
+def kind_name(kind: Any) -> str:
+    """A kind as it is written."""
+    return inspect.formatannotation(kind).replace("collections.abc.", "")
 
 
 def _check_sizes(found: Folder, made: type[Pretrained], name: str) -> None:
     """Raise PretrainedError if the arguments are of other kinds than expected, or other sizes than the weights have."""
     kinds = get_type_hints(made.__init__)
     for argument, value in found.arguments.items():
-        if not _is_one(value, kinds.get(argument, Any)):
-            expected = inspect.formatannotation(kinds[argument]).replace("collections.abc.", "")
-            raise PretrainedError(f"{name}: {CONFIG} says {argument} {shown(value)}; expected {expected}")
+        if not is_one(value, kinds.get(argument, Any)):
+            raise PretrainedError(
+                f"{name}: {CONFIG} says {argument} {shown(value)}; expected {kind_name(kinds[argument])}"
+            )
     try:
         sizes = made.sizes_in(found.weights)
     except (LookupError, ValueError, TypeError) as error:

@@ -19,7 +19,7 @@ import numpy as np
 from tinytensor.machine.files import open_file, read_json
 
 T = TypeVar("T")
-CONFIG = "config.json"
+CONFIG, GENERATION = "config.json", "generation_config.json"
 
 KINDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "BOOL": "?", "U8": "u1"}
 AT_ONCE = 1 << 18  # numbers that are read and converted at a time

@@ -1,5 +1,6 @@
 """models.load: the model at a path with its tokenizer, in the memory of the model alone, or one error."""
 
+import itertools
 import json
 import shutil
 import threading
@@ -120,8 +121,11 @@ def test_what_is_pooled_by_the_words_of_the_files(tmp_path):
     ids = bare.tokenizer("a cat", "cats sat .")
     for mode, kind in (("cls_token", "first"), ("mean_tokens", "mean"), ("max_tokens", "max")):
         on = {f"pooling_mode_{name}": name == mode for name in ("cls_token", "mean_tokens", "max_tokens", "lasttoken")}
-        for kinds in (("Transformer", "Pooling"), ("Transformer", "Pooling", "Normalize")):
-            model = models.load(sentences(tmp_path, modules=steps(*kinds), **{"1_Pooling__config": on}))
+        of_today = {"embedding_dimension": 8, "pooling_mode": mode.split("_")[0], "include_prompt": True}
+        for kinds, said in itertools.product(
+            (("Transformer", "Pooling"), ("Transformer", "Pooling", "Normalize")), (on, of_today)
+        ):
+            model = models.load(sentences(tmp_path, modules=steps(*kinds), **{"1_Pooling__config": said}))
             expected = bare.pooled(ids, kind).numpy()
             assert (model.pooling, model.normalize) == (kind, len(kinds) == 3)
             if model.normalize:
@@ -146,13 +150,24 @@ def test_what_is_pooled_by_the_words_of_the_files(tmp_path):
             "pools by",
         ),
         ({"modules": POOLED, "1_Pooling__config": {}}, "pools by nothing; expected one of"),
-        ({"modules": POOLED, "1_Pooling__config": {"pooling_mode": "mean"}}, "pools by pooling_mode; expected one of"),
+        (
+            {"modules": POOLED, "1_Pooling__config": {"pooling_mode": "lasttoken"}},
+            "pools by lasttoken; expected one of",
+        ),
+        ({"modules": POOLED, "1_Pooling__config": {"pooling_mode": ["mean", "cls"]}}, "pools by mean, cls; expected"),
+        ({"modules": POOLED, "1_Pooling__config": {"pooling_mode": "cls", "scale": 2}}, "unknown entry scale: 2"),
         ({"modules": []}, "steps ; expected Transformer, Pooling and Normalize"),
         (
             {"modules": steps("Transformer"), "config_sentence_transformers": {"default_prompt_name": "query"}},
             "default_prompt_name 'query'; expected null: write the prompt before each text",
         ),
-        ({"sentence_bert_config": {"max_seq_length": 5, "do_lower_case": True}}, "expected a max_seq_length, and no"),
+        (
+            {"sentence_bert_config": {"max_seq_length": 5, "do_lower_case": True}},
+            "do_lower_case is True; expected no such",
+        ),
+        ({"sentence_bert_config": {"transformer_task": "fill-mask"}}, "expected feature-extraction"),
+        ({"sentence_bert_config": {"query_length": 5}}, "query_length is 5; expected no such entry"),
+        ({"sentence_bert_config": {"max_seq_length": "5"}}, "max_seq_length is '5'; expected a whole number"),
     ],
 )
 def test_what_sentences_are_refused_for(files, message, tmp_path):
@@ -164,6 +179,10 @@ def test_texts_are_cut_where_the_files_say_so(tmp_path):
     pytest.importorskip("tokenizers")
     tokenizer = models.load(sentences(tmp_path, sentence_bert_config={"max_seq_length": 4})).tokenizer
     assert tokenizer("a cat sat .", "a").tolist() == [[2, 5, 6, 3], [2, 5, 3, 0]]
+    for longest, cut in ((4, 4), (None, 9), (10**30, 9)):  # where sentence-transformers 5.4 and later have it
+        of_today = {"sentence_bert_config": {"transformer_task": "feature-extraction"}}
+        folder = sentences(tmp_path, tokenizer_config={"model_max_length": longest}, **of_today)
+        assert models.load(folder).tokenizer("a cat sat . " * 9).shape == (1, cut)
 
 
 # ---- memory, and initial values

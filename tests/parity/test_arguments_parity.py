@@ -80,9 +80,9 @@ def test_there_are_many():
 
 
 GENERATING = """
-    attention_mask bad_words_ids beam epsilon_cutoff generation_config input_ids inputs logits_processor min_length
-    min_new_tokens n_best output_logits output_scores penalty_alpha return_dict_in_generate stop_strings
-    stopping_criteria suppress_tokens typical_p use_cache
+    attention_mask beam epsilon_cutoff forced_bos_token_id generation_config input_ids inputs logits_processor
+    min_length n_best output_logits output_scores penalty_alpha return_dict_in_generate stop_strings
+    stopping_criteria typical_p use_cache
 """.split()  # noqa: SIM905
 """Of the `generate` of `transformers`, and what ours had before."""
 

@@ -35,6 +35,7 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore")
 transformers = pytest.importorskip("transformers")
 
+OF_TODAY = {"mistral of today": lambda: llama("Mistral", num_attention_heads=16, num_key_value_heads=8)}
 TOLERANCES = {"float32": 1e-5, "float64": 1e-12}
 
 
@@ -313,3 +314,28 @@ def test_a_template_reads_nothing_else(tmp_path):
     pairs(tmp_path, whole=True, tokenizer_config={})
     with pytest.raises(ValueError, match="no template for it, as it was trained to continue texts"):
         FolderTokenizer.load(tmp_path).chat("the")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["gpt2", "llama", "mistral of today", "qwen2", "qwen3", "roberta", "distilbert", "bert", "marian"]
+)
+def test_an_entry_that_a_config_lacks_has_their_default_or_is_asked_for(name, tmp_path):
+    """A config may leave out what equals a default of its family."""
+    theirs = made(OF_TODAY.get(name) or FAMILIES[name], "float32", tmp_path)
+    file, of = tmp_path / "config.json", type(theirs)
+    full = json.loads(file.read_text())
+    decoded = {"decoder_input_ids": torch.tensor(IDS)} if name == "marian" else {}
+    compared = []
+    for key in full.keys() - {"architectures", "model_type"}:
+        file.write_text(json.dumps({entry: value for entry, value in full.items() if entry != key}))
+        try:
+            ours = models.load(tmp_path)
+        except PretrainedError:
+            continue
+        theirs = of.from_pretrained(tmp_path, dtype=torch.float32).eval()
+        with torch.no_grad():
+            expected = theirs(torch.tensor(IDS), **decoded).logits
+        assert apart(ours(IDS, IDS) if decoded else ours(IDS), expected) < 1e-4, key
+        compared.append(key)
+    assert len(compared) > 10

@@ -568,8 +568,9 @@ ARGUMENTS = """
     return_dict_in_generate output_scores output_logits: leave it out: models.decoding.beam_search gives ids and scores
     logits_processor stopping_criteria: write repetition_penalty=, no_repeat_ngram_size= or stop=, a function of the ids
     generation_config: write its values as arguments
-    min_new_tokens min_length: write stop=, a function of the ids, and eos_token_id=-1
-    bad_words_ids suppress_tokens typical_p epsilon_cutoff penalty_alpha: leave it out: top_k, top_p and min_p narrow
+    min_length: write min_new_tokens, which leaves the prompt out
+    forced_bos_token_id: write it as the end of the prompt
+    typical_p epsilon_cutoff penalty_alpha: leave it out: top_k, top_p and min_p narrow
     min_value: write min_val
     max_value: write max_val
     _stacklevel: leave it out: dim has a default, without a warning
