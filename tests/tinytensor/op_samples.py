@@ -306,6 +306,15 @@ for _name in ("argmax", "argmin"):
 alike("argsort", apart((3, 4)))
 alike("argsort", integers((9, 2)), axis=0, stable=True)
 alike("argsort", draw((0,)))
+for _x, _k, _axis in ((apart((3, 4)), 2, -1), (integers((9, 2)), 3, 0), (draw((3, 0)), 0, 1), (apart((2, 3, 4)), 3, 1)):
+    register(
+        "topk",
+        Sample(
+            lambda x, k=_k, axis=_axis: tt.topk(x, k, axis=axis)[1],
+            [_x],
+            lambda x, k=_k, axis=_axis: np.argsort(-x, axis=axis, stable=True).take(range(k), axis),
+        ),
+    )
 register(
     "argsort", Sample(lambda x: tt.argsort(x, descending=True), [integers((9,))], lambda x: np.argsort(-x, stable=True))
 )

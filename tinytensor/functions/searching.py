@@ -68,6 +68,13 @@ def sort(x: ArrayLike, /, *, axis: int = -1, descending: bool = False, stable: b
     return tt.take_along_axis(x, argsort(x, axis=axis, descending=descending), axis=axis)
 
 
+@op
+def _topk(xp, x, *, k, axis):
+    turned = xp.moveaxis(x, axis, -1)
+    rows = xp.reshape(turned, (math.prod(turned.shape[:-1]), turned.shape[-1]))
+    return xp.moveaxis(xp.reshape(xp.largest_places(rows, k), (*turned.shape[:-1], k)), -1, axis)
+
+
 def topk(
     x: ArrayLike, /, k: int, *, axis: int = -1, largest: bool = True, sorted: bool = True, **unknown: Never
 ) -> tuple[Tensor, Tensor]:
@@ -88,11 +95,7 @@ def topk(
     if not largest:
         order = tt.take(argsort(x, axis=axis), tt.arange(k, device=x.device), axis=axis)
         return tt.take_along_axis(x, order, axis=axis), order
-    xp = for_array(x._data)
-    turned = xp.moveaxis(x._data, axis, -1)
-    rows = xp.reshape(turned, (math.prod(turned.shape[:-1]), turned.shape[-1]))
-    found = xp.reshape(xp.largest_places(rows, k), (*turned.shape[:-1], k))
-    order = wrap(xp.moveaxis(found, -1, axis), None)
+    order = _topk(x, k=k, axis=axis)
     return tt.take_along_axis(x, order, axis=axis), order
 
 

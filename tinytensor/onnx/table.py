@@ -47,17 +47,28 @@ def _roll(x: Any, *, shift: Any, axis: Any) -> Any:
     return x
 
 
+def _atan2(x1: Any, x2: Any) -> Any:
+    both = tt.isinf(x1) & tt.isinf(x2)
+    y, x = tt.where(both, tt.sign(x1), x1), tt.where(both, tt.sign(x2), x2)
+    return tt.where(tt.signbit(x), tt.copysign(math.pi, y), 0.0) + tt.where(y == 0, 0.0, tt.atan(y / (x + 0.0)))
+
+
+def _hypot(x1: Any, x2: Any) -> Any:
+    """By the larger one, so that no square overflows."""
+    most = tt.maximum(tt.abs(x1), tt.abs(x2))
+    scale = tt.where((most == 0) | tt.isinf(most), 1.0, most)
+    return scale * tt.sqrt((x1 / scale) ** 2 + (x2 / scale) ** 2)
+
+
 FORMULAS: dict[str, Callable[..., Any]] = {
-    "atan2": lambda x1, x2: (
-        tt.where(x2 < 0, tt.copysign(math.pi, x1), 0.0) + tt.where(x1 == 0, 0.0, tt.atan(x1 / (x2 + 0.0)))
-    ),
+    "atan2": _atan2,
     "copysign": lambda x1, x2: tt.where(tt.signbit(x2), -tt.abs(x1), tt.abs(x1)),
     "exp2": lambda x: tt.pow(2.0, x),
     "expm1": lambda x: tt.where(tt.abs(x) < 1, 2 / (1 / tt.tanh(x / 2) - 1), tt.exp(x) - 1),  # with all digits near 0
     "flip": lambda x, *, axis: x[tuple(slice(None, None, -1 if i in axis else 1) for i in range(x.ndim))],
     "fmax": lambda x1, x2: tt.where(tt.isnan(x1), x2, tt.where(tt.isnan(x2), x1, tt.maximum(x1, x2))),
     "fmin": lambda x1, x2: tt.where(tt.isnan(x1), x2, tt.where(tt.isnan(x2), x1, tt.minimum(x1, x2))),
-    "hypot": lambda x1, x2: tt.sqrt(x1 * x1 + x2 * x2),
+    "hypot": _hypot,
     "isfinite": lambda x: x * 0 == 0,
     "isin": lambda x1, x2, *, invert: tt.any(x1[..., None] == tt.reshape(x2, (-1,)), axis=-1) != invert,
     "log10": lambda x: tt.log(x) / math.log(10),
@@ -115,7 +126,23 @@ def _truth(name: str, w: Any, x: Value, **params: Any) -> Any:
     return _reduction(name, w, w.cast(x, bool), **params)
 
 
+def _extremum(name: str, w: Any, x: Value, *, axis: Any, keepdims: bool = False) -> Any:
+    """The largest or the smallest; NaN is both, which ONNX Runtime skips, here and in `_position` and `_max_pool`."""
+    y = _reduction(name, w, x, axis=axis, keepdims=keepdims)
+    if x.dtype.kind != "f":
+        return y
+    return w("Where", _truth("ReduceMax", w, _nans(w, x), axis=axis, keepdims=keepdims), w.number(np.nan, x.dtype), y)
+
+
+def _nans(w: Any, x: Value) -> Value:
+    return Value(w("IsNaN", x), np.dtype(bool), x.shape)
+
+
 def _position(name: str, w: Any, x: Value, *, axis: int | None) -> Any:
+    if x.dtype.kind == "f":
+        nans = _nans(w, x)
+        ones = w("Mul", w.cast(nans, x.dtype), w.number(1 if name == "ArgMax" else -1, x.dtype))
+        x = w("Where", _truth("ReduceMax", w, nans, axis=axis, keepdims=True), ones, x)
     return w(name, w("Reshape", x, w.ints(-1)) if axis is None else x, axis=axis or 0, keepdims=0)
 
 
@@ -135,12 +162,17 @@ def _remainder(w: Any, x: Value, y: Value) -> Any:
 
 
 def _floor_divide(w: Any, x: Value, y: Value) -> Any:
-    quotient = w("Div", w("Sub", x, _remainder(w, x, y)), y)
-    return w("Round", quotient) if x.dtype.kind == "f" else quotient
+    if x.dtype.kind != "f":
+        return w("Div", w("Sub", x, _remainder(w, x, y)), y)
+    least, most = (w.number(x, y.dtype) for x in (np.finfo(y.dtype).min, np.finfo(y.dtype).max))
+    finite = y._replace(name=w("Clip", y, least, most))
+    quotient = w("Round", w("Div", w("Sub", x, _remainder(w, x, finite)), finite))
+    return w("Where", w("Equal", y, w.number(0, y.dtype)), w("Div", x, y), quotient)
 
 
 def _softmax(w: Any, x: Value, *, axis: int) -> Any:
-    nothing = w("IsInf", w("ReduceMax", x, w.ints(axis)), detect_positive=0)  # a row of -inf alone, which gives zeros
+    most = _extremum("ReduceMax", w, x, axis=axis, keepdims=True)
+    nothing = w("IsInf", most, detect_positive=0)  # a row of -inf alone, which gives zeros
     return w("Where", nothing, w.number(0, x.dtype), w("Softmax", x, axis=axis))
 
 
@@ -155,7 +187,11 @@ def _convolution(w: Any, *x: Any, groups: int, **sizes: Any) -> Any:
 
 def _max_pool(w: Any, x: Value, *, kernel: tuple[int, ...], **sizes: Any) -> Any:
     alone = len(x.shape) == len(kernel) + 1  # without a batch
-    y = w("MaxPool", w("Unsqueeze", x, w.ints(0)) if alone else x, kernel_shape=kernel, **_windows(**sizes))
+    x = x._replace(name=w("Unsqueeze", x, w.ints(0))) if alone else x
+    parts = x, w.cast(_nans(w, x), x.dtype)
+    y, nans = (w("MaxPool", part, kernel_shape=kernel, **_windows(**sizes)) for part in parts)
+    y = w("Where", w("LessOrEqual", y, w.number(np.finfo(x.dtype).min, x.dtype)), w.number(-np.inf, x.dtype), y)
+    y = w("Where", w("Greater", nans, w.number(0, x.dtype)), w.number(np.nan, x.dtype), y)
     return w("Squeeze", y, w.ints(0)) if alone else y
 
 
@@ -243,7 +279,8 @@ def _index_set(w: Any, x: Value, values: Value, *, key: Any) -> Any:
 
 ROWS: dict[str, Callable[..., Any]] = {
     **{words[0]: partial(_direct, words[1:]) for words in map(str.split, DIRECT.split(","))},
-    **{name: partial(_reduction, f"Reduce{name.title()}") for name in ("max", "mean", "min", "prod", "sum")},
+    **{name: partial(_reduction, f"Reduce{name.title()}") for name in ("mean", "prod", "sum")},
+    **{name: partial(_extremum, f"Reduce{name.title()}") for name in ("max", "min")},
     "all": partial(_truth, "ReduceMin"),
     "any": partial(_truth, "ReduceSum"),
     "argmax": partial(_position, "ArgMax"),
@@ -269,6 +306,7 @@ ROWS: dict[str, Callable[..., Any]] = {
     "scatter": _scatter,
     "softmax": _softmax,
     "tile": _tile,
+    "topk": lambda w, x, *, k, axis: w("TopK", x, w.ints([k]), axis=axis, outputs=2)[1],
     "tril": lambda w, x, *, k: w("Trilu", x, w.number(k), upper=0),
     "triu": lambda w, x, *, k: w("Trilu", x, w.number(k)),
     "where": lambda w, condition, x1, x2: w("Where", w.cast(condition, bool), x1, x2),
