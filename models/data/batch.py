@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,8 +19,10 @@ class Batch:
         source: (batch, source), each ending in eos.
         target_in: (batch, target), beginning with bos: the input of the decoder.
         target_out: (batch, target), the same shifted by one, ending in eos: the ids to predict.
+        ignored: fills places of target_out without an id to predict.
     """
 
+    ignored: ClassVar[int] = PAD
     source: Any
     target_in: Any
     target_out: Any
@@ -43,7 +45,7 @@ class Batch:
     @property
     def tokens(self) -> int:
         """The number of ids to predict, without padding."""
-        return int((self.target_out != PAD).sum())
+        return int((self.target_out != self.ignored).sum())
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,11 @@ class TextBatch:
 
     Attributes:
         ids: (batch, length), the input of the model.
-        target_out: (batch, length), the ids to predict there; PAD where there is none.
+        target_out: (batch, length), the ids to predict there.
+        ignored: fills places of target_out without an id to predict.
     """
 
+    ignored: ClassVar[int] = PAD
     ids: Any
     target_out: Any
 
@@ -66,7 +70,7 @@ class TextBatch:
     @property
     def tokens(self) -> int:
         """The number of ids to predict."""
-        return int((self.target_out != PAD).sum())
+        return int((self.target_out != self.ignored).sum())
 
 
 AnyBatch = Batch | TextBatch

@@ -208,12 +208,15 @@ def add_arguments(p: Parser, *, out: str, **defaults: Any) -> None:
     """Add the arguments of every training script, with its defaults.
 
     Args:
-        defaults: those of steps, batch_size, dropout and learning_rate. A string appears in the help, and the argument
-            is None until the script sets it.
+        defaults: those of steps, batch_size, dropout, learning_rate and checkpoint_every (200). What is missing is no
+            argument. A string appears in the help, and the argument is None until the script sets it.
     """
 
+    defaults = {"checkpoint_every": 200} | defaults
+
     def option(name: str, **options: Any) -> None:
-        default = defaults[name.replace("-", "_")]
+        if (default := defaults.get(name.replace("-", "_"))) is None:
+            return
         if isinstance(default, str):
             default, options["help"] = None, f"{options['help']}; default: {default}"
         p.add_argument(f"--{name}", default=default, **options)
@@ -226,10 +229,8 @@ def add_arguments(p: Parser, *, out: str, **defaults: Any) -> None:
     p.add_argument("--seed", type=non_negative_int, default=0, help="weights and data follow from it")
     p.add_argument("--out", type=Path, default=Path(out), help="folder for checkpoint, log and pictures")
     p.add_argument("--resume", action="store_true", help="go on with the run in --out, with its arguments")
-    p.add_argument(
-        "--checkpoint-every", type=positive_int, default=200, metavar="STEPS",
-        help="what a power failure can cost at most; Ctrl-C and SIGTERM write a checkpoint as well",
-    )  # fmt: skip
+    how_often = "what a power failure can cost at most; Ctrl-C and SIGTERM write a checkpoint as well"
+    option("checkpoint-every", type=positive_int, metavar="STEPS", help=how_often)
     p.add_argument(
         "--time-limit", type=positive_float, metavar="MINUTES",
         help="end training after so many minutes, as if --steps were reached; --resume goes on, for as long again",

@@ -11,7 +11,7 @@ from tinytensor.grad_mode import may_be_faster
 from tinytensor.modes import Replaceable
 from tinytensor.nn import functional as F
 
-from ..data.batch import PAD, AnyBatch, Batch
+from ..data.batch import AnyBatch, Batch
 
 
 class ForwardBackward(metaclass=Replaceable):
@@ -46,14 +46,14 @@ def cross_entropy(logits: Tensor, batch: AnyBatch, label_smoothing: float = 0.0)
     """
     target = tt.asarray(batch.target_out.reshape(-1), device=logits.device)
     rows = logits.reshape(-1, logits.shape[-1])
-    return F.cross_entropy(rows, target, ignore_index=PAD, label_smoothing=label_smoothing)
+    return F.cross_entropy(rows, target, ignore_index=batch.ignored, label_smoothing=label_smoothing)
 
 
 def accuracies(logits: Tensor, batch: AnyBatch) -> dict[str, float]:
     """The share of target tokens, and of whole answers if there are any, that the likeliest ids get right."""
     guess = tt.argmax(logits, axis=-1)
     target = tt.asarray(batch.target_out, device=logits.device)
-    counted = target != PAD
+    counted = target != batch.ignored
     right = (guess == target) | ~counted
     shares = {"token accuracy": tt.sum(right & counted).item() / max(int(tt.sum(counted).item()), 1)}
     if isinstance(batch, Batch):  # a stretch of text is not an answer

@@ -128,7 +128,8 @@ NAMES = {
     "isin", "isinf", "isnan", "linear", "log", "log10", "log1p", "log2", "logabsdet", "logaddexp", "logsumexp",
     "lstm", "max", "mean", "min", "nextafter", "pinv", "polygamma", "prod", "qr", "real", "relu", "reshape", "rfft",
     "rnn", "roll", "rotate", "round", "sigmoid", "sign", "signbit", "signdet", "silu", "sin", "sinc", "sinh",
-    "softmax", "softplus", "squeeze", "std", "sum", "svd", "tan", "tanh", "topk", "tile", "tril", "triu", "trunc", "xlogy",
+    "softmax", "softplus", "squeeze", "std", "sum", "svd", "tan", "tanh", "tile", "topk", "tril", "triu", "trunc",
+    "xlogy",
 }  # fmt: skip
 """Ops that are drawn by their own name, a word."""
 
