@@ -69,14 +69,14 @@ class FolderTokenizer:
         said = _said(path)
         try:
             made = _made(tokenizers, path, said)
+            made.no_padding()  # which a folder may have for training, and by more than memory holds
+            made.no_truncation()
             special = _add_tokens(tokenizers, path, made, said)
-            made.encode("a ☃")  # fails where a word that is not known has no id
+            made.decode(made.encode("a ☃").ids)  # fails where a word that is not known has no id
         except BaseException as error:  # panics of the package do not derive from Exception
             if isinstance(error, (PretrainedError, KeyboardInterrupt, SystemExit)):
                 raise
             raise PretrainedError(f"{path}: no tokenizer that can be read ({str(error)[:200]})") from None
-        made.no_padding()  # or the folder's settings for training may cut and pad our texts
-        made.no_truncation()
         if longest := _longest(path, said):
             made.enable_truncation(longest)
         if special.get("pad_token") in _ends(path) | {i for role, i in special.items() if role != "pad_token"}:

@@ -131,6 +131,32 @@ def test_what_cannot_be_read(file, entries, message, tmp_path):
     assert str(tmp_path) in str(caught.value)
 
 
+def test_settings_for_training_are_not_tried(tmp_path):
+    """Rows of 4 billion ids end the process."""
+    pairs(tmp_path, whole=True)
+    said = json.loads((tmp_path / "tokenizer.json").read_text())
+    told = {"strategy": "BatchLongest", "direction": "Right", "pad_id": 0, "pad_type_id": 0, "pad_token": END}
+    said["padding"] = told | {"pad_to_multiple_of": 2**32}
+    said["truncation"] = {"direction": "Right", "max_length": 1, "strategy": "LongestFirst", "stride": 0}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(said))
+    tokenizer = FolderTokenizer.load(tmp_path)
+    assert tokenizer("the river").tolist() == [tokenizer.encode("the river")]
+    assert len(tokenizer.encode("the river")) > 1
+
+
+def test_a_panic_is_an_error_that_names_the_folder(tmp_path):
+    pairs(tmp_path, whole=True)
+    said = json.loads((tmp_path / "tokenizer.json").read_text())
+    empty = {"type": "Replace", "pattern": {"String": "a"}, "content": ""}
+    said["decoder"] = {
+        "type": "Sequence",
+        "decoders": [empty, {"type": "Strip", "content": " ", "start": 1, "stop": 2**31}],
+    }
+    (tmp_path / "tokenizer.json").write_text(json.dumps(said))
+    with pytest.raises(PretrainedError, match="no tokenizer that can be read"):
+        FolderTokenizer.load(tmp_path)
+
+
 # ---- names of pieces
 
 
