@@ -70,6 +70,59 @@ def test_values_are_those_of_pytorch(module):
     assert done.stdout == VALUES.lstrip(), done.stderr
 
 
+@pytest.mark.slow
+def test_keys_read_and_write_what_pytorch_s_do():
+    pytest.importorskip("torch")
+    drawn = Path(__file__).with_name("keys.py")
+    found = run(drawn, "tinytensor.torch").stdout
+    assert found.count("\n") > 1000
+    assert found == run(drawn, "torch").stdout
+
+
+def test_an_integer_selects_before_a_list_does():
+    code = """
+        import {} as torch
+        x = torch.arange(24.0).reshape(2, 3, 4)
+        x[0, :, [1, 2]] += 100
+        print(tuple(x[0, :, [1, 2]].shape), x[0, :, [1, 2]].tolist()[2])
+        import numpy as np
+        print(np.asarray(x)[0, :, [1, 2]].shape)
+    """
+    assert says(code.format("tinytensor.torch")) == "(3, 2) [109.0, 110.0]\n(2, 3)"
+    assert says(code.format("tinytensor").replace("x[0, :, [1, 2]].tolist()[2]", "0")) == "(2, 3) 0\n(2, 3)"
+
+
+HELPER = """
+def accuracy(logits, y):
+    return (logits.max(1)[1] == y).float().mean().item()
+
+
+def count(x):
+    return x.size + 1, x.size(0), len(x.shape), x.max().item(), x.split(2)[0].tolist()
+"""
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_a_helper_that_names_nothing_speaks_as_its_program_or_says_so(beside, tmp_path, monkeypatch):
+    """A module on the path as well: it is in no folder of the program."""
+    folder = tmp_path / ("app" if beside else "lib")
+    for place in {folder, tmp_path / "app"}:
+        place.mkdir()
+    (folder / "metrics.py").write_text(HELPER)
+    monkeypatch.setenv("PYTHONPATH", f"{folder}{os.pathsep}{ROOT}")
+    program = "\nimport metrics\nx = torch.tensor([[1.0, 3.0], [9.0, 1.0], [0.0, 5.0]])\n"
+    asks = "print(metrics.accuracy(x, torch.tensor([1, 0, 1])), eval('x.max(1)[1]', {'x': x}).tolist())\n"
+    (tmp_path / "app" / "main.py").write_text(f"import torch{program}{asks}")
+    assert run("-m", "tinytensor.torch", tmp_path / "app" / "main.py").stdout == "1.0 [1, 0, 1]\n"
+    (tmp_path / "app" / "other.py").write_text(
+        f"import tinytensor.torch as torch{program}print(metrics.count(x))\n{asks}"
+    )
+    done = run(tmp_path / "app" / "other.py")
+    assert done.stdout == "(7, 3, 2, 9.0, [[1.0, 3.0], [9.0, 1.0]])\n"
+    assert "x.max: PyTorch's and tinytensor's give different things" in done.stderr
+    assert "write import tinytensor.torch as torch, or import tinytensor as tt, at its beginning" in done.stderr
+
+
 def test_a_program_that_does_not_ask_sees_nothing_of_it():
     code = """
         import sys
@@ -262,3 +315,26 @@ def test_devices_of_a_gpu_by_pytorchs_names(tmp_path):
     command = [sys.executable, "-m", "tinytensor.torch", script]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.stdout.splitlines() == ["{'cuda'} True True cuda cpu", "True cpu"], done.stderr
+
+
+STOPPED = {
+    "from torch.distributed import init_process_group": "write tt.nn.distributed",
+    "from torch.utils.tensorboard import SummaryWriter": "torch.utils.tensorboard is not in tinytensor",
+    "class Double(torch.autograd.Function): pass": "torch.autograd.Function is not in tinytensor",
+    "torch.save(torch.nn.Linear(1, 1), 'm.pt')": "torch.save writes no whole model",
+    "model = torch.nn.Linear(1, 1); torch.save(model, 'm.pt')": "torch.save writes no whole model",
+    "torch.ones(2).cholesky()": "a Tensor of tinytensor has no cholesky",
+    "model = torch.nn.Linear(1, 1); torch.save(model.state_dict(), 'm.pt')": "",
+    "torch.cat([torch.ones(2)], dim=0).size(0)": "",
+}
+
+
+@pytest.mark.parametrize("line", STOPPED)
+def test_porting_says_that_a_program_runs_where_it_does(line, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(f"import torch\n{line}\n")
+    told = run("-m", "tinytensor.porting", script, cwd=tmp_path).stdout
+    done = run("-m", "tinytensor.torch", script, cwd=tmp_path)
+    assert ("it runs by" in told) == (done.returncode == 0) == (STOPPED[line] == "")
+    assert STOPPED[line] in told
+    assert ("script.py, line 2: " in told) == (STOPPED[line] != "")

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import ast
 import inspect
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -61,6 +63,9 @@ SAYS_WHICH = {"torch.std": "correction unbiased", "torch.var": "correction unbia
 OF_OTHERS = {name for kind in (str, bytes, list, dict, set, tuple, Path) for name in dir(kind)}
 """Methods that Python's own values have: one counts as a Tensor's only with a number, or with dim=, in its brackets."""
 
+WHOLE_MODEL = "torch.save(model)"
+WHOLE = "torch.save writes no whole model, which would be a pickle that runs code when loaded; save state_dict()"
+
 PROPERTIES = ("grad_fn", "is_cpu", "is_cuda", "mH", "retains_grad")
 
 
@@ -93,6 +98,21 @@ def read(source: str) -> list[Finding]:
     return [Finding(*place[:3], "; ".join(said), place[3]) for place, said in sorted(places.items())]
 
 
+def stops(source: str) -> list[str]:
+    """The lines at which `python -m tinytensor.torch` stops, as far as names show it, and why. Raises SyntaxError.
+
+    The names are looked up in another process, since a process that loads that package has PyTorch's meanings.
+    """
+    asked = dict(_Program(ast.parse(source)).asked())
+    command = [sys.executable, "-m", f"{tt.__name__}.torch.has", *asked]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    lacking = {name: why for name, _, why in (line.partition(" ") for line in found)}
+    lacking |= {name: WHOLE for name in asked if name == WHOLE_MODEL}
+    return [
+        f"line {line}: {lacking[name]}" for name, line in sorted(asked.items(), key=lambda p: p[1]) if name in lacking
+    ]
+
+
 class _Program:
     def __init__(self, tree: ast.Module) -> None:
         self.tree = tree
@@ -116,6 +136,32 @@ class _Program:
                 yield from self._call(node)
             elif isinstance(node, ast.Attribute) and id(node) not in self.within:
                 yield from self._attribute(node)
+
+    def asked(self) -> Iterator[tuple[str, int]]:
+        """PyTorch's names that the program uses, and `.name` for methods of Tensors, with the last line of each."""
+        nodes, _ = [*ast.walk(self.tree)], [*self.findings()]  # which finds the program's names for PyTorch's
+        models = {name for name, whole in self.names.items() if whole.startswith("torch.nn.")}
+        models |= {node.name for node in nodes if isinstance(node, ast.ClassDef)}
+        calls = [node for node in nodes if isinstance(node, ast.Call)]
+        made = [node for node in calls if _root(node.func) in models or self._is_of(node.func, "torch.nn.")]
+        assigned = [node.targets[0] for node in nodes if isinstance(node, ast.Assign) and node.value in made]
+        named = {ast.unparse(target) for target in assigned}
+        for node in nodes:
+            if isinstance(node, ast.Import):
+                yield from ((alias.name, node.lineno) for alias in node.names if alias.name.split(".")[0] == "torch")
+            elif isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").split(".")[0] == "torch":
+                yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names if alias.name != "*")
+            elif isinstance(node, ast.Attribute) and (whole := self._dotted(node)):
+                yield whole, node.lineno
+        for call in calls:
+            method, first = call.func, call.args[0] if call.args else None
+            if first and self._is_of(method, "torch.save") and (first in made or ast.unparse(first) in named):
+                yield WHOLE_MODEL, call.lineno
+            elif isinstance(method, ast.Attribute) and not self._dotted(method) and self._is_tensors(call, method):
+                yield from [(f".{method.attr}", call.lineno)] if hints.hint("Tensor", method.attr) else []
+
+    def _is_of(self, node: ast.expr, start: str) -> bool:
+        return (self._dotted(node) or "").startswith(start)
 
     def _imports(self, node: ast.Import | ast.ImportFrom) -> Iterator[Finding]:
         start = f"{'.' * node.level}{node.module or ''}." if isinstance(node, ast.ImportFrom) else ""

@@ -26,7 +26,7 @@ import tinytensor as tt
 from tinytensor import nn as _nn
 from tinytensor.nn import functional as _functional
 
-from . import functions, places, speaking
+from . import functions, keys, places, speaking
 from .creating import Generator, Typed
 from .functions import FUNCTIONS, METHODS, Size
 from .speaking import device, spelled, tell
@@ -142,6 +142,8 @@ def _teach() -> None:
     }  # fmt: skip
     for name, get in properties.items():
         speaking.teach(tt.Tensor, name, property(get))
+    for name in ("__getitem__", "__setitem__"):
+        type.__setattr__(tt.Tensor, name, getattr(keys, name))
     speaking.teach(_nn.Module, "to", _to)
     speaking.teach(_nn.Module, "cuda", lambda self, device=None: _OURS(self, "gpu"))
     speaking.teach(_nn.Module, "half", lambda self: _OURS(self, half))
@@ -165,6 +167,8 @@ def _in_place(function: Any, name: Any) -> Any:
 def install() -> None:
     """Put the room in place of `torch` in this process: `import torch` and its submodules find it from now on.
 
+    All modules but tinytensor's own speak PyTorch then, except those that name tinytensor.
+
     Raises RuntimeError where PyTorch itself is loaded.
     """
     here = sys.modules[__name__]
@@ -172,6 +176,7 @@ def install() -> None:
         raise RuntimeError("install: PyTorch itself is loaded in this process; call install() before `import torch`")
     for name in [name for name in sys.modules if name == __name__ or name.startswith(f"{__name__}.")]:
         sys.modules[f"torch{name.removeprefix(__name__)}"] = sys.modules[name]
+    speaking.is_installed = True
 
 
 _teach()

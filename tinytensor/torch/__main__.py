@@ -6,7 +6,7 @@ from types import ModuleType
 
 import numpy as np
 
-from . import install, speaking
+from . import install
 
 if len(sys.argv) < 2 or not os.path.isfile(sys.argv[1]):
     met = "no file" if len(sys.argv) < 2 else f"{sys.argv[1]!r}, which is no file"
@@ -15,7 +15,6 @@ if len(sys.argv) < 2 or not os.path.isfile(sys.argv[1]):
 
 sys.argv = sys.argv[1:]
 sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
-speaking.folders.append(os.path.join(sys.path[0], ""))
 install()
 np.seterr(all="ignore")  # PyTorch is silent where a logarithm of 0 is taken
 main = sys.modules["__main__"] = ModuleType("__main__")

@@ -12,44 +12,89 @@ from typing import Any
 import tinytensor as tt
 
 ROOM = __package__
-_speaking: dict[int, dict[str, Any]] = {}  # global names of modules that hold a name of the room, by id
-folders: list[str] = []
-"""Folders of programs that the room runs: all modules in them speak PyTorch."""
+PACKAGE = ROOM.partition(".")[0]
+_speaking: dict[
+    int, tuple[dict[str, Any], int, bool | None]
+] = {}  # of modules, by the id of their names: those, how many
+is_installed = False
+"""True after `install`: then all modules that name neither speak PyTorch."""
 
 
-def speaks(frame: FrameType) -> bool:
-    """True if the module that this frame runs in speaks PyTorch."""
+def speaks(frame: FrameType) -> bool | None:
+    """True if the module that this frame runs in speaks PyTorch, False if tinytensor, None if it names neither."""
     names = frame.f_globals
-    if id(names) in _speaking:
-        return True
-    if names.get("__name__", "").partition(".")[0] == "tinytensor":
-        return False
-    file = names.get("__file__") or ""
-    if any(file.startswith(folder) for folder in folders) or any(map(_is_of_the_room, list(names.values()))):
-        _speaking[id(names)] = names
-        return True
-    return False
+    known, count, found = _speaking.get(id(names), (None, 0, None))
+    if known is not names or count != len(names):
+        is_ours = names.get("__name__", "").partition(".")[0] == PACKAGE
+        homes = {PACKAGE} if is_ours else set(map(_home, [*names.values()]))
+        found = True if ROOM in homes else False if PACKAGE in homes else None
+        if "__name__" in names:  # it stays, unlike the names of one `eval`
+            _speaking[id(names)] = names, len(names), found
+    return found if found is not None or not is_installed else True
 
 
-def _is_of_the_room(value: Any) -> bool:
-    if isinstance(value, ModuleType):
-        home = value.__name__
-    else:
-        home = value.__module__ if isinstance(value, (type, FunctionType)) else ""
-    return isinstance(home, str) and (home == ROOM or home.startswith(f"{ROOM}."))
+def _home(value: Any) -> str:
+    """The room or the package, if a value is a module of it or stems from one."""
+    named = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", "")
+    if not isinstance(named, str) or not isinstance(value, (ModuleType, type, FunctionType)):
+        return ""
+    return ROOM if f"{named}.".startswith(f"{ROOM}.") else named.partition(".")[0]
 
 
 class Spoken:
-    """An attribute that is PyTorch's for those who speak PyTorch, and ours, if we have one, for all others."""
+    """An attribute that is PyTorch's for those who speak PyTorch, and ours, if we have one, for who speaks tinytensor.
+
+    For a module that names neither, a method is PyTorch's, unless ours of that name gives something else: an error.
+    """
 
     def __init__(self, name: str, theirs: Any, ours: Any) -> None:
         self.name, self.theirs, self.ours = name, theirs, ours
 
     def __get__(self, owner: Any, kind: Any = None) -> Any:
-        chosen = self.theirs if speaks(sys._getframe(1)) else self.ours
+        frame = sys._getframe(1)
+        spoken = speaks(frame)
+        if spoken is None and self.name in TWO_MEANINGS:
+            while "__name__" not in frame.f_globals and frame.f_back:  # `eval` with a dictionary of names
+                frame = frame.f_back
+            spoken = speaks(frame)
+            if spoken is None and owner is not None:
+                return TWO_MEANINGS[self.name](
+                    self.name, self.theirs.__get__(owner, kind), self.ours.__get__(owner, kind)
+                )
+        chosen = self.theirs if spoken or (spoken is None and not isinstance(self, SpokenProperty)) else self.ours
         if chosen is None and owner is not None:
             raise AttributeError(f"{kind.__name__!r} object has no attribute {self.name!r}")
         return chosen if chosen is None else chosen.__get__(owner, kind)
+
+
+class Count(int):
+    """A number that is called as well: `x.size` and `x.size()`."""
+
+    call: Any
+
+    def __call__(self, *args: Any, **by: Any) -> Any:
+        return self.call(*args, **by)
+
+
+def _count(name: str, theirs: Any, ours: int) -> Count:
+    found = Count(ours)
+    found.call = theirs
+    return found
+
+
+def _refused(name: str, theirs: Any, ours: Any) -> Any:
+    def call(*args: Any, **by: Any) -> Any:
+        if name in ("max", "min") and not args and not by:
+            return ours()
+        raise TypeError(
+            f"x.{name}: PyTorch's and tinytensor's give different things, and this module names neither of them: write "
+            "import tinytensor.torch as torch, or import tinytensor as tt, at its beginning"
+        )
+
+    return call
+
+
+TWO_MEANINGS = dict.fromkeys(("max", "min", "sort", "std", "var"), _refused) | {"size": _count}
 
 
 class SpokenProperty(Spoken):
