@@ -37,12 +37,12 @@ def log_expit(x: ArrayLike, /) -> Tensor:
 
 @op(
     floating=True,
-    x=lambda xp, g, x, y: g * xp.log(xp.where((x == 0) & (y == 0), 1.0, y)),
+    x=lambda xp, g, x, y: g * xp.log(xp.where((x == 0) & (y <= 0), 1.0, y)),
     y=lambda xp, g, x, y: xp.where(x == 0, 0.0, g * x / xp.where(x == 0, 1.0, y)),
 )
 def xlogy(xp, x, y):
-    """x log(y), and 0 where x is 0, unless y is NaN; the gradient of x there is log(y), or 0 where y is 0, too."""
-    return x * xp.log(xp.where((x == 0) & (y == y), 1.0, y))
+    """x log(y), and 0 where x is 0, unless y is NaN; the gradient of x there is log(y), or 0 where y is 0 or below."""
+    return x * xp.log(xp.where((x == 0) & (y == y), xp.ones_like(x * y), y))
 
 
 @op(floating=True, x=lambda xp, g, x: g * (-2 / math.sqrt(math.pi)) * xp.exp(-x * x))
@@ -59,8 +59,8 @@ def erfinv(xp, x):
 
 @op(floating=True, x=lambda xp, g, x: g * xp.special.digamma(x))
 def gammaln(xp, x):
-    """log(|gamma(x)|), the logarithm of the factorial of x - 1."""
-    return xp.special.gammaln(x)
+    """log(|gamma(x)|), the logarithm of the factorial of x - 1; infinite at both infinities, as in C."""
+    return xp.where(x == -math.inf, math.inf, xp.special.gammaln(x))
 
 
 @op(floating=True, x=lambda xp, g, x: g * xp.special.polygamma(1, x))

@@ -208,8 +208,8 @@ def add_arguments(p: Parser, *, out: str, **defaults: Any) -> None:
     """Add the arguments of every training script, with its defaults.
 
     Args:
-        defaults: those of steps, batch_size, dropout, learning_rate and checkpoint_every (200). What is missing is no
-            argument. A string appears in the help, and the argument is None until the script sets it.
+        defaults: those of steps, batch_size, dropout, learning_rate and checkpoint_every (200). One without a
+            default is left out. A string appears in the help, and the argument is None until the script sets it.
     """
 
     defaults = {"checkpoint_every": 200} | defaults

@@ -228,7 +228,8 @@ def smooth_l1_loss(input: ArrayLike, target: ArrayLike, reduction: str = "mean",
         raise ValueError(f"smooth_l1_loss: beta must be at least 0, got {beta}")
     d = _difference("smooth_l1_loss", input, target)
     size = tt.abs(d)
-    losses = size if beta == 0 else tt.where(size < beta, d * d / (2 * beta), size - beta / 2)
+    small = tt.minimum(size, beta)
+    losses = size if beta == 0 else small * (size - 0.5 * small) / beta
     return _reduce(losses, reduction)
 
 
@@ -248,7 +249,8 @@ def huber_loss(
         raise ValueError(f"huber_loss: delta must be above 0, got {delta}")
     d = _difference("huber_loss", input, target)
     size = tt.abs(d)
-    losses = tt.where(size < delta, 0.5 * d * d, delta * (size - 0.5 * delta))
+    small = tt.minimum(size, delta)
+    losses = small * (size - 0.5 * small)
     return _reduce(losses if weight is None else losses * _weight("huber_loss", weight, losses), reduction)
 
 

@@ -251,14 +251,15 @@ def adaptive_avg_pool2d(input: ArrayLike, output_size: Any) -> Tensor:
 
 
 def _averaged(x: Tensor, size: int) -> Tensor:
-    """Means along the last axis, as a product with a matrix of shares."""
+    """Means along the last axis, one for each window; NaN and infinity stay in the windows that hold them."""
     length = x.shape[-1]
     if size == length:
         return x
     if size == 1:
         return tt.mean(x, axis=-1, keepdims=True)
-    shares = np.zeros((length, size))
-    for i in range(size):
-        first, last = i * length // size, -(-(i + 1) * length // size)
-        shares[first:last, i] = 1 / (last - first)
-    return tt.matmul(x, tt.asarray(shares, dtype=x.dtype, device=x.device))
+    first = np.arange(size) * length // size
+    count = -(-(np.arange(size) + 1) * length // size) - first
+    places = first[:, None] + np.arange(count.max())  # (size, widest)
+    windows = x[..., tt.asarray(np.minimum(places, length - 1), device=x.device)]
+    inside = tt.asarray(places < (first + count)[:, None], device=x.device)
+    return tt.sum(tt.where(inside, windows, 0.0), axis=-1) / tt.asarray(count, dtype=x.dtype, device=x.device)

@@ -162,8 +162,12 @@ class Programs(RuleBasedStateMachine):
         if not pair:
             return
         key = data.draw(keys(pair[0].shape), label="key")
-        shape = pair[0].detach().numpy()[key].shape
-        other = data.draw(st.booleans()) and self.pick(data, "value", lambda value: fits(shape, value[0].shape))
+        into = pair[0].detach().numpy()
+
+        def is_fit(value):  # and not of the same memory, which PyTorch reads while it writes
+            return fits(into[key].shape, value[0].shape) and not np.may_share_memory(into, value[0].detach().numpy())
+
+        other = data.draw(st.booleans()) and self.pick(data, "value", is_fit)
         values = other or (0.25, 0.25)
         with tt.set_grad_enabled(recorded), torch.set_grad_enabled(recorded):
             self.both(

@@ -95,6 +95,19 @@ CAUGHT = {  # the op: the lines that fail, words of what came out, words of what
         r"a gradient of shape \(\); a gradient rule must give the",
         "what it says",
     ),
+    "wrong_at_zero": (
+        ["special values"],
+        "^with some zeros a result's slope at 0 is 7; to both sides it is 0 and 1$",
+        "say what the rule gives there, with xp.where",
+    ),
+    "nan_at_zero": (["special values"], "slope at 0 is nan; to both sides it is -1 and 1$", "say what"),
+    "twice_at_ties": (
+        ["special values"],
+        "^with equal elements a result's slope with all elements is 2; to both sides it is 1 and 1$",
+        "equal inputs may share the gradient",
+    ),
+    "nothing_at_ties": (["special values"], "^with equal elements .* is 0; to both sides it is 1 and 1$", "share"),
+    "wrong_at_minus_zero": (["special values"], "slope at -0 is -3; to both sides it is -1 and 1$", "say what"),
     "int_only": ([], "", ""),
     "formula_alone": ([], "", ""),
     "lacks_a_rule": ([], "", ""),
@@ -162,7 +175,8 @@ def test_what_would_be_found_twice_is_told_once(wrong):
 RIGHT = {
     "abs": {}, "add": {}, "atan2": {}, "tanh": {}, "exp": {}, "expm1": {}, "softplus": {}, "sigmoid": {}, "erf": {},
     "maximum": {}, "minimum": {}, "logaddexp": {}, "hypot": {}, "where": {}, "masked_fill": {}, "divide": {},
-    "floor": {}, "square": {}, "reciprocal": {}, "equal": {}, "logical_not": {}, "bitwise_and": {}, "clip": {},
+    "floor": {}, "square": {}, "reciprocal": {}, "equal": {}, "logical_not": {}, "bitwise_and": {},
+    "clip": {"skip": {"special values": "between two equal bounds the gradient passes, as in PyTorch"}},
     "log": {}, "sqrt": {}, "acosh": {}, "atanh": {}, "pow": {"domain": {"x1": (0.3, 3), "x2": (-2, 2)}},
     "sum": {"axis": (0,), "keepdims": False}, "inv": {}, "trace": {},
 }  # fmt: skip
@@ -431,8 +445,8 @@ def test_arguments_that_do_not_fit(message):
 
 def test_a_report_is_a_page_of_the_terminal(wrong):
     text = str(wrong["wrong_rule"])
-    assert text.startswith("wrong_rule: 9 ok, 1 failed, 2 skipped\n")
-    assert "  FAILED  first order   gradients against differences, on x and y (3, 4)\n" in text
+    assert text.startswith("wrong_rule: 9 ok, 1 failed, 3 skipped\n")
+    assert "  FAILED  first order     gradients against differences, on x and y (3, 4)\n" in text
     assert max(map(len, text.splitlines())) <= 120
     assert [line.name for line in wrong["wrong_pair"].lines] == list(LINES)
     with pytest.raises(KeyError, match="lines: forward"):

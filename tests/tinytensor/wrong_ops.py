@@ -153,3 +153,34 @@ def rule_raises(xp, x):
 @tt.op(x=lambda xp, g, x: xp.sum(g * x))
 def rule_of_another_shape(xp, x):
     return x * x / 2.0
+
+
+@tt.op(x=lambda xp, g, x: xp.where(x > 0, g, xp.where(x == 0, 7 * g, 0 * g)))
+def wrong_at_zero(xp, x):
+    return xp.maximum(x, x * 0)
+
+
+@tt.op(x=lambda xp, g, x, out: g * x / out)
+def nan_at_zero(xp, x):
+    return xp.sqrt(x * x)
+
+
+@tt.op(
+    x=lambda xp, g, x, y: xp.where(x >= y, g, 0 * g),
+    y=lambda xp, g, x, y: xp.where(y >= x, g, 0 * g),
+)
+def twice_at_ties(xp, x, y):
+    return xp.maximum(x, y)
+
+
+@tt.op(
+    x=lambda xp, g, x, y: xp.where(x > y, g, 0 * g),
+    y=lambda xp, g, x, y: xp.where(y > x, g, 0 * g),
+)
+def nothing_at_ties(xp, x, y):
+    return xp.maximum(x, y)
+
+
+@tt.op(x=lambda xp, g, x: xp.where(xp.signbit(x), xp.where(x == 0, -3 * g, -g), g))
+def wrong_at_minus_zero(xp, x):
+    return xp.abs(x)

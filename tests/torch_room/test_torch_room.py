@@ -71,6 +71,16 @@ def test_values_are_those_of_pytorch(module):
 
 
 @pytest.mark.slow
+def test_every_name_gives_what_pytorch_s_does_or_raises(request):
+    pytest.importorskip("torch")
+    share = "1" if request.config.getoption("--all") else "0.06"
+    done = run(Path(__file__).with_name("every_name.py"), share, "0")
+    *different, last = done.stdout.splitlines()
+    assert different == []
+    assert int(last.split()[1]) > 60_000 * float(share), done.stderr
+
+
+@pytest.mark.slow
 def test_keys_read_and_write_what_pytorch_s_do():
     pytest.importorskip("torch")
     drawn = Path(__file__).with_name("keys.py")

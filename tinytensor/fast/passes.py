@@ -37,9 +37,10 @@ def normalizing(by_mean: bool) -> tuple[Any, Any]:
                     total += x[row + i]
                 mean = type(eps)(total / columns)
             for i in range(columns):  # a pass of its own: the variance of what is left
-                away = x[row + i] - mean
+                away = 0.0 + (x[row + i] - mean)  # in 64 bits, in which no square overflows
                 squares += away * away
-            scale = type(eps)(1 / math.sqrt(squares / columns + eps))
+            squares = squares / columns + eps
+            scale = type(eps)(math.sqrt(squares) / squares)  # NaN of an infinite row, as the formula has
             factor[r] = scale
             for i in range(columns):
                 value = (x[row + i] - mean) * scale

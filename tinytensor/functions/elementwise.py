@@ -131,7 +131,7 @@ def exp2(xp, x):
     return xp.exp2(x)
 
 
-@op(floating=True, x=lambda xp, g, out: g * (out + 1))
+@op(floating=True, x=lambda xp, g, x: g * xp.exp(x))
 def expm1(xp, x):
     """exp(x) - 1, accurate for small x."""
     return xp.expm1(x)
@@ -257,13 +257,20 @@ def atan(xp, x):
     return xp.atan(x)
 
 
+def _turn(xp, g, a, x1, x2):
+    """g ⊙ a / (x1² + x2²), without overflow, and 0 at (0, 0)."""
+    length = xp.hypot(x1, x2)
+    length = xp.where(length == 0, 1.0, length)
+    return g * (a / length / length)
+
+
 @op(
     floating=True,
-    x1=lambda xp, g, x1, x2: g * x2 / (x1 * x1 + x2 * x2),
-    x2=lambda xp, g, x1, x2: -g * x1 / (x1 * x1 + x2 * x2),
+    x1=lambda xp, g, x1, x2: _turn(xp, g, x2, x1, x2),
+    x2=lambda xp, g, x1, x2: _turn(xp, g, -x1, x1, x2),
 )
 def atan2(xp, x1, x2):
-    """The angle of the point (x2, x1), from -pi to pi."""
+    """The angle of the point (x2, x1), from -pi to pi; its gradient at (0, 0) is 0."""
     return xp.atan2(x1, x2)
 
 
@@ -406,6 +413,7 @@ def masked_fill(xp, x, mask, value):
 
 
 @op(
+    floating=True,
     x1=lambda xp, g, x1, x2: g * xp.sign(x1) * xp.copysign(xp.ones_like(g), x2),
     x2=lambda xp, g: xp.zeros_like(g),
 )
@@ -414,7 +422,7 @@ def copysign(xp, x1, x2):
     return xp.copysign(x1, x2)
 
 
-@op(x1=lambda xp, g: g, x2=lambda xp, g: xp.zeros_like(g))
+@op(floating=True, x1=lambda xp, g: g, x2=lambda xp, g: xp.zeros_like(g))
 def nextafter(xp, x1, x2):
     """The next representable number after x1 towards x2."""
     return xp.nextafter(x1, x2)

@@ -150,8 +150,8 @@ def _std_rule(xp, g, out, x, axis, correction, keepdims):
     """g ⊙ (x − mean) / ((n − correction) out); n is the number of elements."""
     out, g = _restore(xp, out, axis, keepdims), _restore(xp, g, axis, keepdims)
     free = math.prod(x.shape[i] for i in axis) - correction
-    # All elements equal: gradient 0. The deviation itself may be a rounding error away from 0.
-    constant = xp.max(x, axis=axis, keepdims=True) == xp.min(x, axis=axis, keepdims=True)
+    # All elements equal: gradient 0. The deviation itself may be a rounding error away from 0. NaN has NaN.
+    constant = (xp.max(x, axis=axis, keepdims=True) == xp.min(x, axis=axis, keepdims=True)) & (out == out)
     deviation = x - xp.mean(x, axis=axis, keepdims=True)
     return xp.where(constant, 0.0, g * deviation / (xp.where(constant, 1.0, out) * free))
 

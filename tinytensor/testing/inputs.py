@@ -100,13 +100,20 @@ class Subject:
                 self.cases = [self.case(self.draw(shape))]
                 one_axis = sum(map(len, axes_of_work(self.cases[0]))) == 1  # which an array without axes has not
                 more = [(5,), (2, 1, 3)] if one_axis else [(5,), (), (2, 1, 3)]
-                self.cases += [self.case(self.draw(s)) for s in more if shape == SHAPES[0] and self._computes(s)]
+                self.cases += [
+                    self.case(self.draw(s)) for s in more if shape == SHAPES[0] and self.computes(self.draw(s))
+                ]
                 self.assumed = self._assumptions()
                 return
         assert refusal is not None
         raise NothingComputes(
             f"it computes with no inputs that could be guessed; with {self._words(SHAPES[0])}: {first_line(refusal)}"
         ) from refusal
+
+    def takes(self, place: int, *numbers: float) -> bool:
+        """True if an input may hold these numbers, as far as its domain, or the one that was found, says."""
+        span = self._spans[place] if self._spans else (-math.inf, math.inf)
+        return all(span[0] < number < span[1] for number in numbers)
 
     def draw(self, shape: tuple[int, ...]) -> list[np.ndarray]:
         """Inputs of a shape; no two of their floats are equal."""
@@ -166,9 +173,10 @@ class Subject:
         with no_grad():
             return self.case(inputs)(*[to_float64(x) for x in inputs])
 
-    def _computes(self, shape: tuple[int, ...]) -> bool:
+    def computes(self, inputs: Sequence[Any]) -> bool:
+        """True if the op computes with these inputs."""
         try:
-            self._compute(self.draw(shape))
+            self._compute(inputs)
         except Exception:
             return False
         return True

@@ -20,7 +20,7 @@ from .. import dtypes
 from ..backend import NAMESPACES, for_array
 from ..derivatives.gradients import grad
 from ..engine import op_vjp
-from ..grad_mode import textbook
+from ..grad_mode import no_grad, textbook
 from ..node import Node
 from ..tensor import Tensor, wrap
 from .gradcheck import gradcheck, gradgradcheck
@@ -198,6 +198,66 @@ def same(check: str, found: Any, expected: Any, rtol: float = 1e-10, atol: float
         where = f"element [{', '.join(map(str, place))}] is" if place else "it is"
         several = f" ({np.count_nonzero(wrong)} of {found.size} elements are off)" if found.size > 1 else ""
         raise AssertionError(f"{check}: {where} {found[place]}, expected {expected[place]}{several}")
+
+
+STEP, CLOSER = 1e-6, 1e-7
+
+
+def check_slopes(case: Case) -> None:
+    """Each result's gradient is finite, and lies between the slopes to both sides, where these are.
+
+    To the sides of each element; and of all at once, if none is 0, since equal elements share what moves them together.
+    """
+    arrays = {i: np.array(case.inputs[i].numpy()) for i in case.places}
+    flat = np.concatenate([x.reshape(-1) for x in arrays.values()])
+
+    def results(way: np.ndarray, step: float) -> np.ndarray:
+        numbers = np.where(way != 0, flat + step, flat)  # -0 stays -0
+        parts = np.split(numbers, np.cumsum([x.size for x in arrays.values()])[:-1])
+        moved = {i: wrap(part.reshape(x.shape), None) for (i, x), part in zip(arrays.items(), parts)}
+        with no_grad():
+            outs = case.results(*[moved.get(i, x) for i, x in enumerate(case.inputs)])
+        return np.concatenate([out.numpy().reshape(-1) for out in outs] or [np.zeros(0)])
+
+    here = results(np.zeros_like(flat), 0.0)
+    if not here.size or not np.isfinite(here).all():
+        return
+    jacobian = _jacobian(case)
+    infinite = np.isinf(jacobian).any(axis=0)  # a slope without bounds, as that of sqrt at 0
+    for way in [*np.eye(flat.size)[~infinite], *([np.ones(flat.size)] if flat.all() else [])]:
+        sides = [[(results(way, s * h) - here) / (s * h) for h in (STEP, CLOSER)] for s in (-1, 1)]
+        near = np.array([close for _, close in sides])  # (sides, results)
+        known = np.array([abs(far - close) <= 1e-3 * (1 + abs(close)) for far, close in sides])  # no jump, not infinite
+        bound = 1e-4 * (1 + np.max(np.where(known, abs(near), 0.0), axis=0))
+        slope = np.sum(jacobian[:, way != 0], axis=1)
+        outside = (slope < np.min(near, axis=0) - bound) | (slope > np.max(near, axis=0) + bound)
+        wrong = known.any(axis=0) & (~np.isfinite(slope) | (known.all(axis=0) & outside))
+        if wrong.any():
+            k = int(np.argmax(np.where(wrong, np.max(abs(near), axis=0), -1.0)))
+            what = "with all elements" if way.all() else f"at {flat[way != 0][0]:.6g}"
+            raise AssertionError(
+                f"with {_kinds_of(flat)} a result's slope {what} is {slope[k]:.6g}; to both sides it is "
+                f"{near[0, k]:.6g} and {near[1, k]:.6g}"
+            )
+
+
+def _jacobian(case: Case) -> np.ndarray:
+    """The derivatives of each element of the results (results, elements of the inputs that are differentiated)."""
+    leaves = case.leaves()
+    outs = case.results(*leaves)
+    rows = []
+    for place, out in enumerate(outs):
+        for k in range(out.size):
+            incoming = [tt.asarray(np.eye(o.size)[k].reshape(o.shape)) * (i == place) for i, o in enumerate(outs)]
+            found = grad(outs, [leaves[i] for i in case.places], incoming, retain_graph=True, allow_unused=True)
+            parts = [tt.zeros(leaves[i].shape) if g is None else g for i, g in zip(case.places, found)]
+            rows.append(np.concatenate([part.numpy().reshape(-1) for part in parts]))
+    return np.array(rows)
+
+
+def _kinds_of(flat: np.ndarray) -> str:
+    """What is special about the elements of the inputs, in words."""
+    return "zeros" if not flat.any() else "some zeros" if not flat.all() else "equal elements"
 
 
 def check_values(case: Case, reference: Callable[..., Any], rtol: float) -> None:

@@ -31,6 +31,7 @@ LINES: dict[str, tuple[Callable[[Subject], Outcome], str]] = {
     "purity": (report_lines.purity, "whether anything changes that it was given"),
     "first order": (report_lines.first_order, "gradients against differences"),
     "second order": (report_lines.second_order, "gradients of gradients against differences"),
+    "special values": (report_lines.special_values, "0, -0 and ties, against the slopes to both sides"),
     "broadcasting": (report_lines.broadcasting, "inputs of different shapes, and the gradient of each"),
     "dtypes": (report_lines.dtypes_line, "float64, float32 and float16, results and gradients"),
     "strides": (report_lines.strides, "strided, reversed, column-major and broadcast memory"),
@@ -46,7 +47,7 @@ LINES: dict[str, tuple[Callable[[Subject], Outcome], str]] = {
 AFTER = {
     **dict.fromkeys(LINES, ("forward",)),
     **dict.fromkeys(("first order", "strides"), ("forward", "purity")),
-    **dict.fromkeys(("second order", "broadcasting"), ("forward", "purity", "first order")),
+    **dict.fromkeys(("second order", "special values", "broadcasting"), ("forward", "purity", "first order")),
 }
 """For each line, the lines that must not have failed before it: it would find the same again."""
 
@@ -172,7 +173,7 @@ def _quiet() -> Iterator[None]:
 
 def _text(line: Line) -> str:
     """A line in the terminal: what was tried on which input, what came out, and what to do, each on rows of its own."""
-    head = f"  {MARKS[line.status]:<8}{line.name:<14}"
+    head = f"  {MARKS[line.status]:<8}{line.name:<16}"
     parts = [f"{line.tried}, on {line.on}" if line.on else line.tried, f"-> {line.found}"]
     if line.advice:
         parts.append(f"to do: {line.advice}")

@@ -100,6 +100,37 @@ def second_order(subject: Subject) -> Outcome:
     return all_on(subject.cases), "what differences give", ""
 
 
+def special_values(subject: Subject) -> Outcome:
+    """The gradient where a function may have a kink: finite, and between the slopes to both sides."""
+    needs_gradients(subject)
+    needs_digits(subject)
+    advice = "say what the rule gives there, with xp.where; equal inputs may share the gradient, as tt.maximum's do"
+    several = [case for case in _special(subject, subject.cases[0]) if subject.computes(case.inputs)]
+    if not several:
+        raise Skipped("it computes neither with zeros nor with equal elements")
+    with trying(subject, advice) as tried:
+        for case in tried(several):
+            op_checks.check_slopes(case)
+    return all_on(several[:1]), "finite, and between the slopes to both sides", ""
+
+
+def _special(subject: Subject, case: Case) -> Iterator[Case]:
+    """The inputs with zeros among them, all zeros, equal neighbours, elements that are all equal, and equal inputs."""
+    rng = np.random.default_rng(0)
+    arrays = {i: case.inputs[i].numpy() for i in case.places if case.inputs[i].size}
+    some = {i: rng.random(x.shape) < 0.4 for i, x in arrays.items()}
+    pairs = {i: np.array(x.flat)[np.arange(x.size) // 2 * 2].reshape(x.shape) for i, x in arrays.items()}
+    found = [pairs, {i: np.full_like(x, x.flat[0]) for i, x in arrays.items()}]
+    if all(subject.takes(i, 0.0) for i in arrays):
+        found += [{i: np.where(some[i], zero, x) for i, x in arrays.items()} for zero in (0.0, -0.0)]
+        found += [{i: np.zeros_like(x) for i, x in arrays.items()}]
+    first = next(iter(arrays.values()), np.zeros(0))
+    if len(arrays) > 1 and all(x.shape == first.shape and subject.takes(i, *first.flat) for i, x in arrays.items()):
+        found += [dict.fromkeys(arrays, first)]
+    for changed in found:
+        yield subject.case([changed.get(i, x) for i, x in enumerate(case.inputs)])
+
+
 def broadcasting(subject: Subject) -> Outcome:
     """Inputs of different shapes: the gradient of each has its own shape, and is right."""
     arrays = [i for i, x in enumerate(subject.cases[0].inputs) if isinstance(x, Tensor) and x.ndim]

@@ -26,7 +26,7 @@ import tinytensor as tt
 from tinytensor import nn as _nn
 from tinytensor.nn import functional as _functional
 
-from . import functions, keys, places, speaking
+from . import dtypes, functions, keys, places, speaking
 from .creating import Generator, Typed
 from .functions import FUNCTIONS, METHODS, Size
 from .speaking import device, spelled, tell
@@ -114,12 +114,12 @@ def __getattr__(name: str) -> Any:
         tell("torch.bfloat16: NumPy has no bfloat16; float32 is computed with")
         return tt.float32
     else:
-        found = getattr(_functional, name) if name in _FROM_F else getattr(tt, _ALIASES.get(name, name))
+        found = getattr(places.F if name in _FROM_F else tt, _ALIASES.get(name, name))
     value = globals()[name] = spelled(found) if callable(found) and not isinstance(found, type(Size)) else found
     return value
 
 
-_FROM_F = set(dir(_functional)) - set(dir(tt)) - {"tt", "os", "typing"}
+_FROM_F = set(dir(_functional)) - set(dir(tt)) - {"tt", "os", "typing", "kl_div", "binary_cross_entropy_with_logits"}
 _ALIASES = {"cat": "concat", "concatenate": "concat", "broadcast_tensors": "broadcast_arrays"}
 
 
@@ -129,6 +129,9 @@ def _teach() -> None:
     for name, ours in list(vars(tt.Tensor).items()):
         if isinstance(ours, FunctionType) and not name.startswith("_") and name not in METHODS:
             METHODS[name] = spelled(ours) if renamed & set(signature(ours).parameters) else ours
+    for name, change in dtypes.CHANGES.items():
+        for table in (METHODS, FUNCTIONS):
+            table.update({name: change(table[name])} if name in table else {})
     for name, function in list(METHODS.items()):
         if f"{name}_" in (*tt.missing.NAMES.split(), "addcdiv_", "addcmul_", "addmm_", "fmod_", "frac_", "lerp_"):
             METHODS.setdefault(f"{name}_", _in_place(function, f"{name}_"))
@@ -144,6 +147,8 @@ def _teach() -> None:
         speaking.teach(tt.Tensor, name, property(get))
     for name in ("__getitem__", "__setitem__"):
         type.__setattr__(tt.Tensor, name, getattr(keys, name))
+    for name in [f"__{side}{name}__" for name in dtypes.OPERATORS for side in ("", "r")]:
+        type.__setattr__(tt.Tensor, name, dtypes.operator(getattr(tt.Tensor, name)))
     speaking.teach(_nn.Module, "to", _to)
     speaking.teach(_nn.Module, "cuda", lambda self, device=None: _OURS(self, "gpu"))
     speaking.teach(_nn.Module, "half", lambda self: _OURS(self, half))

@@ -48,10 +48,13 @@ METHODS: dict[str, Any] = {
     "equal": lambda x, other: x.shape == other.shape and bool(tt.all(x == other)),
     "fmod": lambda x, other: tt.where(x < 0, -tt.remainder(-x, abs(other)), tt.remainder(x, abs(other))),
     "frac": lambda x: x - tt.trunc(x),
-    "lerp": lambda x, end, weight: x + weight * (end - x),
+    "lerp": lambda x, end, weight: tt.where(
+        tt.abs(tt.asarray(weight)) < 0.5, x + weight * (end - x), end - (end - x) * (1 - weight)
+    ),
     "relu": lambda x: F.relu(x),
-    "softmax": lambda x, dim, dtype=None: F.softmax(x, dim, dtype=dtype),
-    "log_softmax": lambda x, dim, dtype=None: F.log_softmax(x, dim, dtype=dtype),
+    "sign": lambda x: tt.where(tt.isnan(x), 0, tt.sign(x)) if x.dtype.kind == "f" else tt.sign(x),
+    "softmax": lambda x, dim=None, _stacklevel=3, dtype=None: F.softmax(x, _last(x, dim), dtype=dtype),
+    "log_softmax": lambda x, dim=None, _stacklevel=3, dtype=None: F.log_softmax(x, _last(x, dim), dtype=dtype),
     # pairs, and spreads that are unbiased
     "max": lambda x, dim=None, keepdim=False, *, other=None: _extreme("max", x, dim, keepdim, other),
     "min": lambda x, dim=None, keepdim=False, *, other=None: _extreme("min", x, dim, keepdim, other),
@@ -66,7 +69,9 @@ METHODS: dict[str, Any] = {
     "kthvalue": lambda x, k, dim=-1, keepdim=False: _at("kthvalue", x, _ranked(x, k - 1, dim), dim, keepdim),
     # of shapes
     "size": lambda x, dim=None: Size(x.shape) if dim is None else x.shape[dim],
-    "chunk": lambda x, chunks, dim=0: Methods.split(x, max(1, -(-x.shape[dim] // chunks)), dim),
+    "chunk": lambda x, chunks, dim=0: (
+        Methods.split(x, -(-x.shape[dim] // chunks), dim) if x.shape[dim] else (x,) * int(chunks)
+    ),
     "tensor_split": lambda x, indices_or_sections, dim=0: Methods.split(
         x, [len(part) for part in np.array_split(np.arange(x.shape[dim]), indices_or_sections)], dim
     ),
@@ -118,8 +123,8 @@ FUNCTIONS: dict[str, Any] = {
     "cdist": lambda x, y, p=2.0: tt.linalg.vector_norm(x[..., :, None, :] - y[..., None, :, :], ord=p, axis=-1),
     "einsum": lambda x, *given: tt.einsum(x, *(_listed(given) if isinstance(x, str) else given)),
     "meshgrid": lambda *tensors, indexing="ij": tt.meshgrid(*_listed(tensors), indexing=indexing),
-    "std_mean": lambda x, dim=None, **by: (METHODS["std"](x, dim, **by), spelled(tt.mean)(x, dim=dim, **_kept(by))),
-    "var_mean": lambda x, dim=None, **by: (METHODS["var"](x, dim, **by), spelled(tt.mean)(x, dim=dim, **_kept(by))),
+    "std_mean": lambda x, dim=None, **by: (METHODS["std"](x, dim, **by), _mean(x, dim, by)),
+    "var_mean": lambda x, dim=None, **by: (METHODS["var"](x, dim, **by), _mean(x, dim, by)),
     "tril_indices": lambda row, col, offset=0, **options: tt.asarray(np.stack(np.tril_indices(row, offset, col))),
     "triu_indices": lambda row, col, offset=0, **options: tt.asarray(np.stack(np.triu_indices(row, offset, col))),
     "where": lambda condition, input=None, other=None: (
@@ -242,12 +247,17 @@ METHODS |= {"argwhere": METHODS["nonzero"], "baddbmm": METHODS["addmm"], "addmv"
 METHODS |= {"split_with_sizes": METHODS["split"], "new": METHODS["new_tensor"]}
 
 
+def _last(x: Any, dim: int | None) -> int:
+    """The dimension of PyTorch's softmax where none is given."""
+    return (0 if x.ndim in (0, 1, 3) else 1) if dim is None else dim
+
+
 def _listed(values: Any) -> Any:
     return values[0] if isinstance(values[0], (list, tuple)) else values
 
 
-def _kept(by: dict[str, Any]) -> dict[str, Any]:
-    return {"keepdims": by.get("keepdim", False)}
+def _mean(x: Any, dim: Any, by: dict[str, Any]) -> Any:
+    return tt.mean(x, axis=None if isinstance(dim, bool) else dim, keepdims=by.get("keepdim", False))
 
 
 def _along(x: Any, dim: int, index: Any) -> tuple[Any, ...]:

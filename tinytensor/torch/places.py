@@ -12,6 +12,7 @@ import tinytensor as tt
 from tinytensor import nn
 from tinytensor.models import data
 
+from .dtypes import kept
 from .functions import METHODS
 from .speaking import device, spelled, tell
 
@@ -229,8 +230,10 @@ for _name, _dim in {"Linear": -1, "Conv1d": 1, "Conv2d": 1, "BatchNorm1d": 1, "B
     _layers[f"Lazy{_name}"] = lazy(getattr(nn, _name), _dim)
 Place("nn", nn, **_layers)
 F = Place(
-    "nn.functional", nn.functional, function_of_nn, softmax=METHODS["softmax"], log_softmax=METHODS["log_softmax"]
-)
+    "nn.functional", nn.functional, function_of_nn, softmax=METHODS["softmax"], log_softmax=METHODS["log_softmax"],
+    softmin=lambda input, dim=None, _stacklevel=3, dtype=None: METHODS["softmax"](-input, dim, dtype=dtype),
+    **{name: kept(function_of_nn(getattr(nn.functional, name))) for name in ("hardtanh", "relu", "relu6", "threshold")},
+)  # fmt: skip
 for _name in ("relu", "leaky_relu", "elu"):
     setattr(F, f"{_name}_", lambda x, *args, _name=_name: getattr(F, _name)(x, *args, inplace=True))
 for _name, _ours in {"init": nn.init, "parallel": nn.parallel, "modules": nn, "parameter": nn.parameter}.items():
