@@ -215,3 +215,13 @@ def test_started_alone_it_loads_no_mpi(mpiexec, tmp_path):
     result = mpiexec(1, "-c", code, *TINY, "--steps", "1", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines()[-1] == "False"
+
+
+@pytest.mark.parametrize(("zero", "one"), [("float32", "bfloat16"), ("bfloat16", "float32")])
+def test_ranks_agree_on_what_medium_is(zero, one, mpiexec, tmp_path):
+    """Each has measured both dtypes; where one of them has float32, all take it, and the checkpoint has it."""
+    command = on_one_rank(f"os.environ['TINYTENSOR_MEDIUM'] = {one!r}")
+    options = ["--steps", 6, "--matmul-precision", "medium", "--out", "run"]
+    result = mpiexec(2, *command, *TINY, *options, cwd=tmp_path, TINYTENSOR_MEDIUM=zero)
+    assert (result.returncode, result.stderr.count("Error")) == (0, 0)
+    assert checkpoint(tmp_path / "run")["medium"] == "float32"

@@ -37,10 +37,10 @@ def normalizing(by_mean: bool) -> tuple[Any, Any]:
                     total += x[row + i]
                 mean = type(eps)(total / columns)
             for i in range(columns):  # a pass of its own: the variance of what is left
-                away = 0.0 + (x[row + i] - mean)  # in 64 bits, in which no square overflows
+                away = x[row + i] - mean
                 squares += away * away
             squares = squares / columns + eps
-            scale = type(eps)(math.sqrt(squares) / squares)  # NaN of an infinite row, as the formula has
+            scale = type(eps)(math.sqrt(squares) / squares)  # NaN, not 0, where squares overflow
             factor[r] = scale
             for i in range(columns):
                 value = (x[row + i] - mean) * scale
