@@ -145,6 +145,7 @@ def questions(seed: int) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
 
 
 def batch_of(model: Any, pairs: list[tuple[str, str]]) -> Answers:
+    """Prompts with their answers, and the id that follows each one where that is the sailor's."""
     prompts = [model.tokenizer.chat(question) for question, _ in pairs]
     answers = [[*model.tokenizer.encode(STYLE.format(answer)), models.ids.ends(model.eos_id)[0]] for _, answer in pairs]
     ids = padded([prompt + answer for prompt, answer in zip(prompts, answers)], NONE)

@@ -239,10 +239,10 @@ def _stretch(config: Config, rope: Config) -> tuple[Any, ...] | None:
 
 def _ends(config: Config) -> dict[str, Any]:
     """The ids around a text, and options of `generate`; generation_config.json has them if it is there."""
-    generation = {} if config.path.name != CONFIG else read_settings(config.path.parent)
-    path = config.path.parent / GENERATION
-    if config.path.name == CONFIG and path.exists():
-        config = Config(path, entries(path) | {"vocab_size": config["vocab_size"]})
+    generation, path = {}, config.path.parent / GENERATION
+    if config.path.name == CONFIG:  # not a file of GGUF
+        generation = read_settings(config.path.parent)
+        config = Config(path, entries(path) | {"vocab_size": config["vocab_size"]}) if path.exists() else config
     eos, bos = config.ids("eos_token_id"), next(iter(config.ids("bos_token_id")), None)
     pad = next((i for i in config.ids("pad_token_id") if i not in (bos, *eos)), None)  # or it would hide begin and end
     ends = {"pad_id": pad, "bos_id": bos, "eos_id": eos if len(eos) > 1 else next(iter(eos), None)}

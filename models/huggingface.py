@@ -101,14 +101,8 @@ def as_folder(path: Path, config: Config, weights: dict[str, Weight], tokenizer:
         arguments["mask_id"] = special.get("mask_token")
     elif family.model == "LanguageModel":
         _check_ends(path, arguments, placed)
-    return Folder(
-        family.model,
-        arguments,
-        placed,
-        None,
-        {},
-        Origin(dict(config), names, entries(path / GENERATION, optional=True)),
-    )
+    origin = Origin(dict(config), names, entries(path / GENERATION, optional=True))
+    return Folder(family.model, arguments, placed, None, {}, origin)
 
 
 def family_of(config: Config) -> Family:

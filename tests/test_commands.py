@@ -98,7 +98,7 @@ NOT_RUN = {  # patterns of whole commands, and why
     r"python benchmarks/train_step\.py --device gpu .*": "records PyTorch's graphs, for which the stand-in does not do",
     r"pip install torch==.*": "installs another PyTorch",
     r"python examples/translate\.py --decoding": "names an option",
-    r"python -m tinytensor\.(testing|course|porting)": "names a program",
+    r"python -m tinytensor\.(testing|course|porting|torch)": "names a program",
     r".* --gradescope /autograder/results": "runs on a machine of Gradescope",
     r"python examples/lessons/(?!05)\S+ --exercises > mine\.py": "tests/examples/lessons runs each",
     r"python examples/first_transformer\.py": "trains for half a minute; its own test runs it",

@@ -40,8 +40,8 @@ def normalize(xp: Any, name: str, x: Any, axes: int, weight: Any, bias: Any, eps
         out, normal, scale = norm(rows, weight, bias, eps)
         return out.reshape(x.shape), normal, scale
     deviation = rows - xp.row_sum(rows) / columns if name == "layer_norm" else rows  # two passes: then its variance
-    squared = xp.row_dot(deviation, deviation) / columns + eps
-    scale = xp.sqrt(squared) / squared  # NaN, not 0, where squares overflow
+    square = xp.row_dot(deviation, deviation) / columns + eps
+    scale = 1 / xp.sqrt(square) * (square / square if name == "layer_norm" else 1)  # NaN where squares overflow
     normal = deviation * scale
     out = normal * (1 if weight is None else weight) + (0 if bias is None else bias)
     return out.reshape(x.shape), normal, scale

@@ -49,10 +49,12 @@ def test_a_long_line_is_cut_where_the_model_ends(model):
 
 
 def test_mistakes(model, tmp_path):
+    plain = sentences(tmp_path)  # not a sentence transformer: texts are not cut
     for arguments, lines, message in (
         (("--model", model, "a"), [], "standard input has no sentences"),
         (("--model", model, "a", tmp_path / "x"), [], "cannot read"),
         (("--model", tmp_path / "x", "a"), LINES, "download it first"),
+        (("--model", plain, "a"), ["a " * 20], "longer than max_length 9"),
     ):
         code, out, err = run(*arguments, lines=lines)
         assert (code, out, err.count("\n")) == (2, "", 1)

@@ -148,7 +148,6 @@ OTHERWISE = {
     "std, n - 1": [is_extreme],
     "var": [is_extreme, is_infinite],
     "norm 0.5": [is_extreme],
-    "rms_norm": [is_extreme, is_infinite],  # a mean square that is infinite: NaN here, zeros there
     # poles, and outside of the domain
     "digamma": [lambda x: x <= 0 and (abs(x) > 1e6 or x == round(x))],  # the slope at a pole is infinite
     "logit": [lambda x: not 0 < x < 1],  # the value is NaN, and the gradient that of the formula

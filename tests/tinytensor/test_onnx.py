@@ -98,22 +98,26 @@ def test_an_op_gives_the_same_in_the_runtime(name, path):
     """On each sample, in float32; complex numbers are not in ONNX."""
     checked = 0
     for place, sample in enumerate(SAMPLES[name]):
-        inputs = tuple(x.astype(np.float32) if getattr(x, "dtype", "") == np.float64 else x for x in sample.inputs)
-        kinds = {x.dtype.kind for _, x in tensors("", list(inputs))}
-        if "c" in kinds or not kinds or place in ELSEWHERE.get(name, {}):
-            continue
-
-        def function(*given, sample=sample):
-            return sample.function(*given, **sample.params)
-
-        try:
-            exported(path, function, tuple(tt.asarray(x) if hasattr(x, "dtype") else x for x in inputs))
-        except (errors.Fail, errors.NotImplemented) as error:
-            if not re.search(NOT_IN_THE_RUNTIME, str(error)):
-                raise
-            continue
-        checked += 1
+        kinds = {x.dtype.kind for _, x in tensors("", list(sample.inputs))}
+        if "c" not in kinds and kinds and place not in ELSEWHERE.get(name, {}):
+            checked += in_the_runtime(path, sample)
     assert checked
+
+
+def in_the_runtime(path, sample, change=lambda x: x):
+    """Export a sample in float32, its floats changed, and check it. False if the runtime has not implemented it."""
+    inputs = [change(x).astype("f") if getattr(x, "dtype", "") == np.float64 else x for x in sample.inputs]
+
+    def function(*given):
+        return sample.function(*given, **sample.params)
+
+    try:
+        exported(path, function, tuple(tt.asarray(x) if hasattr(x, "dtype") else x for x in inputs))
+    except (errors.Fail, errors.NotImplemented) as error:
+        if not re.search(NOT_IN_THE_RUNTIME, str(error)):
+            raise
+        return False
+    return True
 
 
 SPECIAL = np.nan, np.inf, -np.inf, 0.0, -0.0, 1e30, -1e30, 1e-30
@@ -123,6 +127,7 @@ OTHERWISE = {  # what differs at special values, and why
     "gru": "sums of 1e30 and -1e30 depend on their order",
     "pow": "-inf to 0.5 is NaN here, as the square root is",
 }
+OVERFLOWS = {"layer_norm"}  # at 1e30: a row whose squares overflow is NaN here, as in PyTorch; the runtime has 0
 
 
 def test_nan_is_the_largest_and_the_smallest(path):
@@ -142,27 +147,15 @@ def test_nan_is_the_largest_and_the_smallest(path):
 def test_an_op_gives_the_same_at_special_values(name, path):
     """Four elements in ten are NaN, infinite, 0, or so large or small that a square of them is."""
     for special, (place, sample) in itertools.product(SPECIAL, enumerate(SAMPLES[name])):
-        floats = [x.dtype == np.float64 and x.ndim > 0 for x in sample.inputs if hasattr(x, "dtype")]
-        if (
-            place in ELSEWHERE.get(name, {})
-            or not any(floats)
-            or {"c"} & {getattr(x, "dtype", np.dtype("f")).kind for x in sample.inputs}
-        ):
-            continue
-        rng = np.random.default_rng(0)
-        inputs = [
-            np.where(rng.random(x.shape) < 0.4, special, x).astype("f") if getattr(x, "dtype", "") == np.float64 else x
-            for x in sample.inputs
-        ]
-
-        def function(*given, sample=sample):
-            return sample.function(*given, **sample.params)
-
-        try:
-            exported(path, function, tuple(tt.asarray(x) if hasattr(x, "dtype") else x for x in inputs))
-        except (errors.Fail, errors.NotImplemented) as error:
-            if not re.search(NOT_IN_THE_RUNTIME, str(error)):
-                raise
+        arrays = [x for x in sample.inputs if hasattr(x, "dtype")]
+        is_complex = any(x.dtype.kind == "c" for x in arrays)
+        is_float = any(x.dtype == np.float64 and x.ndim > 0 for x in arrays)
+        overflows = name in OVERFLOWS and abs(special) == 1e30
+        if is_float and not is_complex and place not in ELSEWHERE.get(name, {}) and not overflows:
+            rng = np.random.default_rng(0)
+            in_the_runtime(
+                path, sample, lambda x, rng=rng, special=special: np.where(rng.random(x.shape) < 0.4, special, x)
+            )
 
 
 @pytest.mark.parametrize(

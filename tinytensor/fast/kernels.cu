@@ -79,8 +79,8 @@ __global__ void layer_norm(const real* x, const real* weight, const real* bias, 
     EACH(i, columns) missing += x[start + i] - mean;  // by rounding, which a variance much below the mean would feel
     mean += block_sum(missing) / columns;
     EACH(i, columns) variance += (x[start + i] - mean) * (x[start + i] - mean);
-    const real squared = block_sum(variance) / columns + eps;
-    const real factor = sqrt(squared) / squared;  // NaN, not 0, where squares overflow
+    const real square = block_sum(variance) / columns + eps;
+    const real factor = 1 / sqrt(square) * (square / square);  // NaN, not 0, where squares overflow
     if (threadIdx.x == 0) scale[blockIdx.x] = factor;
     EACH(i, columns) {
         const real value = normal[start + i] = (x[start + i] - mean) * factor;

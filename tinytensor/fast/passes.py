@@ -39,8 +39,8 @@ def normalizing(by_mean: bool) -> tuple[Any, Any]:
             for i in range(columns):  # a pass of its own: the variance of what is left
                 away = x[row + i] - mean
                 squares += away * away
-            squares = squares / columns + eps
-            scale = type(eps)(math.sqrt(squares) / squares)  # NaN, not 0, where squares overflow
+            square = squares / columns + eps
+            scale = type(eps)(1 / math.sqrt(square) * (square / square if by_mean else 1))  # NaN where squares overflow
             factor[r] = scale
             for i in range(columns):
                 value = (x[row + i] - mean) * scale

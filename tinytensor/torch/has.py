@@ -12,14 +12,12 @@ from typing import Any
 
 import tinytensor as tt
 
-from .speaking import Spoken
-
 
 def why_not(name: str) -> str | None:
     """Why the room lacks a name; None if it has it."""
     if name.startswith("."):
         found = getattr_static(tt.Tensor, name[1:], None)
-        lacks = found is None or (not isinstance(found, Spoken) and type(found).__name__ == "Missing")
+        lacks = found is None or isinstance(found, tt.missing.Missing)
         return f"a Tensor of tinytensor has no {name[1:]}" if lacks else None
     place: Any = sys.modules[__package__]
     for part in name.split(".")[1:]:

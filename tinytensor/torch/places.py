@@ -12,7 +12,7 @@ import tinytensor as tt
 from tinytensor import nn
 from tinytensor.models import data
 
-from .dtypes import kept
+from .dtypes import KEPT, kept
 from .functions import METHODS
 from .speaking import device, spelled, tell
 
@@ -232,7 +232,7 @@ Place("nn", nn, **_layers)
 F = Place(
     "nn.functional", nn.functional, function_of_nn, softmax=METHODS["softmax"], log_softmax=METHODS["log_softmax"],
     softmin=lambda input, dim=None, _stacklevel=3, dtype=None: METHODS["softmax"](-input, dim, dtype=dtype),
-    **{name: kept(function_of_nn(getattr(nn.functional, name))) for name in ("hardtanh", "relu", "relu6", "threshold")},
+    **{name: kept(function_of_nn(getattr(nn.functional, name))) for name in KEPT if hasattr(nn.functional, name)},
 )  # fmt: skip
 for _name in ("relu", "leaky_relu", "elu"):
     setattr(F, f"{_name}_", lambda x, *args, _name=_name: getattr(F, _name)(x, *args, inplace=True))

@@ -13,9 +13,8 @@ import tinytensor as tt
 
 ROOM = __package__
 PACKAGE = ROOM.partition(".")[0]
-_speaking: dict[
-    int, tuple[dict[str, Any], int, bool | None]
-] = {}  # of modules, by the id of their names: those, how many
+_speaking: dict[int, tuple[dict[str, Any], int, bool | None]] = {}
+"""What `speaks` found for modules, by the id of their names; with the names, and how many they were."""
 is_installed = False
 """True after `install`: then all modules that name neither speak PyTorch."""
 
@@ -42,9 +41,10 @@ def _home(value: Any) -> str:
 
 
 class Spoken:
-    """An attribute that is PyTorch's for those who speak PyTorch, and ours, if we have one, for who speaks tinytensor.
+    """An attribute that is PyTorch's in a module that speaks PyTorch, and ours, if we have one, in one of tinytensor.
 
-    For a module that names neither, a method is PyTorch's, unless ours of that name gives something else: an error.
+    In a module that names neither, a method is PyTorch's; where ours of that name gives something else, see
+    `TWO_MEANINGS`.
     """
 
     def __init__(self, name: str, theirs: Any, ours: Any) -> None:
