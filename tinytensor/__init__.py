@@ -265,6 +265,8 @@ __array_api_version__ = "2025.12"
 
 newaxis = None
 
+import_module(f"{__name__}.record.tape")
+del globals()["record"]  # the package; the name is that of a function, which is loaded later
 missing.hide_what_is_refused(sys.modules[__name__], random, random.Generator, Tensor)
 missing.explain_arguments(sys.modules[__name__], missing.EXPLAINED["tinytensor"].split())
 missing.explain_arguments(Tensor, missing.EXPLAINED["Tensor"].split())

@@ -1,0 +1,340 @@
+"""The tape: what a function of arrays computes, one line for each call of its namespace `xp`.
+
+Ops, gradient rules and the engine compute through `xp` alone. `Recorded` is one more type of array, and `NAMES` its
+namespace: a call of it computes nothing, and writes a line. So any function of arrays, and with the engine its
+gradients as well, becomes one flat list that knows no layer.
+
+    tape = record(lambda xp, x: xp.exp(x) / (1 + xp.exp(x)), [Like((8,), "float32")])
+    print(tape)
+    # v1 = exp(v0)
+    # v2 = exp(v0)
+    # v3 = add(1, v2)
+    # v4 = divide(v1, v3)
+
+Shapes and dtypes are known while recording, numbers are not. A function that asks for a number, or calls a function
+whose shape is not in the tables below, raises NotRecorded.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..backend import NAMESPACES
+from ..backend import numpy as arrays
+
+OPERATORS = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "pow": "pow", "and": "bitwise_and",
+    "or": "bitwise_or", "xor": "bitwise_xor", "lt": "less", "le": "less_equal", "gt": "greater",
+    "ge": "greater_equal", "eq": "equal", "ne": "not_equal", "neg": "negative", "invert": "bitwise_invert",
+    "abs": "abs", "floordiv": "floor_divide", "mod": "remainder",
+}  # fmt: skip
+"""Python's operators, and the function of the namespace that each is."""
+
+ELEMENTWISE = frozenset(OPERATORS.values()) | {
+    "where", "exp", "expm1", "log", "log1p", "sqrt", "square", "reciprocal", "tanh", "sigmoid", "erf", "sign",
+    "maximum", "minimum", "isnan", "isinf", "isfinite", "copysign", "floor", "ceil", "trunc", "round", "logical_and",
+    "logical_or", "logical_not", "logaddexp",
+}  # fmt: skip
+"""Functions whose result has the shape to which their arguments broadcast."""
+
+REDUCTIONS = frozenset({"sum", "mean", "prod", "max", "min"})
+"""Functions (x, axis, dtype, keepdims) over some axes."""
+
+
+class NotRecorded(RuntimeError):
+    """The function cannot be written down; the message says why."""
+
+
+class Like(NamedTuple):
+    """The shape and the dtype of an array that a function is recorded for."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+
+class Line(NamedTuple):
+    """One call: the name of the function in `xp`, its arguments and options, and the array that it gives."""
+
+    name: str
+    arguments: tuple[Any, ...]
+    options: dict[str, Any]
+    result: Recorded
+
+    @property
+    def operands(self) -> list[Recorded]:
+        """The recorded arrays among the arguments."""
+        return list(_flat(self.arguments))
+
+    def __str__(self) -> str:
+        options = [f"{name}={value!r}" for name, value in self.options.items()]
+        return f"{self.result} = {self.name}({', '.join([*map(str, self.arguments), *options])})"
+
+
+class Tape:
+    """Lines in the order in which they were written.
+
+    Attributes:
+        lines: all of them; `needed` leaves out what nobody reads.
+        inputs: the arrays that the function was given.
+        results: the arrays that it returned.
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
+        self.inputs: list[Recorded] = []
+        self.results: list[Recorded] = []
+        self._count = 0
+        self._known: dict[Any, Recorded] = {}
+
+    def input(self, like: Any) -> Recorded:
+        """One more array that the function is given."""
+        array = self._array(tuple(like.shape), np.dtype(like.dtype))
+        self.inputs.append(array)
+        return array
+
+    def _array(self, shape: tuple[int, ...], dtype: Any) -> Recorded:
+        self._count += 1
+        return Recorded(self, self._count - 1, shape, dtype)
+
+    def write(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any], shape: Any, dtype: Any) -> Recorded:
+        """One more line; the same call twice is one line."""
+        key = (name, *map(_identity, arguments), *map(_identity, options.items()))
+        if key not in self._known:
+            self._known[key] = self._array(shape, np.dtype(dtype))
+            self.lines.append(Line(name, arguments, options, self._known[key]))
+        return self._known[key]
+
+    def needed(self, results: Sequence[Recorded], given: Sequence[Recorded] = ()) -> list[Line]:
+        """The lines that lead to some results, if some arrays are given."""
+        wanted, lines, there = set(results), [], set(given)
+        for line in reversed(self.lines):
+            if line.result in wanted - there:
+                lines.append(line)
+                wanted.update(line.operands)
+        return lines[::-1]
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.lines))
+
+
+def record(function: Callable[..., Any], likes: Sequence[Any], *others: Any, **options: Any) -> Tape:
+    """The tape of `function(xp, *arrays, *others, **options)`, for arrays of these shapes and dtypes.
+
+    Raises NotRecorded, with the reason, if it asks for numbers or calls what the tables of this file lack.
+    """
+    tape = Tape()
+    found = function(NAMES, *[tape.input(like) for like in likes], *others, **options)
+    tape.results = list(found) if isinstance(found, (tuple, list)) else [found]
+    return tape
+
+
+class Recorded:
+    """An array of a tape: its place there, its shape and its dtype, but no numbers."""
+
+    __slots__ = ("dtype", "place", "shape", "tape")
+    __array_ufunc__ = None  # so that `ndarray * Recorded` asks the Recorded
+    __hash__ = object.__hash__
+    base = None
+
+    def __init__(self, tape: Tape, place: int, shape: tuple[int, ...], dtype: Any) -> None:
+        self.tape, self.place, self.shape, self.dtype = tape, place, shape, dtype
+
+    ndim = property(lambda self: len(self.shape))
+    size = property(lambda self: math.prod(self.shape))
+    itemsize = property(lambda self: self.dtype.itemsize)
+    nbytes = property(lambda self: self.size * self.dtype.itemsize)
+
+    def __str__(self) -> str:
+        return f"v{self.place}"
+
+    __repr__ = __str__
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def astype(self, dtype: Any, copy: bool = True) -> Recorded:
+        return NAMES.astype(self, dtype)
+
+    def reshape(self, *shape: Any) -> Recorded:
+        return NAMES.reshape(self, shape[0] if len(shape) == 1 else shape)
+
+    def _no_number(self, *_: Any) -> Any:
+        raise NotRecorded("it asks for a number")
+
+    __bool__ = __int__ = __float__ = __index__ = __iter__ = item = tolist = _no_number
+    __getitem__ = __setitem__ = _no_number
+
+
+for _method, _name in OPERATORS.items():
+    setattr(Recorded, f"__{_method}__", lambda self, *other, _name=_name: _call(_name, self, *other))
+    setattr(Recorded, f"__r{_method}__", lambda self, other, _name=_name: _call(_name, other, self))
+
+
+def _flat(value: Any) -> Iterator[Recorded]:
+    if isinstance(value, Recorded):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _flat(item)
+
+
+def _identity(value: Any) -> Any:
+    """What tells two arguments apart; 1, 1.0 and True are three."""
+    return type(value), repr(value) if isinstance(value, float) else value
+
+
+# ---- the namespace
+
+
+class Names:
+    """The `xp` that a recorded function gets. Without a recorded array among its arguments a call is NumPy's."""
+
+    device = "cpu"
+
+    def __getattr__(self, name: str) -> Any:
+        if isinstance(getattr(arrays, name, None), ModuleType):
+            raise NotRecorded(f"xp.{name} is not in the tables of tinytensor/record/tape.py")
+        return functools.partial(_call, name)
+
+    def storage(self, x: Any) -> int:
+        return id(x)
+
+    def read_only(self, x: Any) -> Any:
+        return x  # nothing writes to it
+
+    def is_view(self, x: Any) -> bool:
+        return False
+
+    def adopt(self, values: list[Any]) -> None:
+        raise NotRecorded("it makes an array itself")
+
+
+NAMES: Any = Names()
+NAMESPACES[Recorded] = NAMES
+
+
+def _call(name: str, *arguments: Any, **options: Any) -> Any:
+    known = next(_flat(arguments), None)
+    if known is None:
+        return getattr(arrays, name)(*arguments, **options)
+    if any(isinstance(value, np.ndarray) and value.ndim for value in arguments):
+        raise NotRecorded(f"xp.{name} meets an array that the function made")
+    if name in ELEMENTWISE and not options:
+        shape = np.broadcast_shapes(*[value.shape for value in arguments if isinstance(value, Recorded)])
+        return known.tape.write(name, arguments, {}, shape, _dtype(name, *arguments))
+    if name in REDUCTIONS:
+        return _reduce(name, *arguments, **options)
+    if name in OTHERS:
+        return OTHERS[name](*arguments, **options)
+    raise NotRecorded(f"xp.{name} is not in the tables of tinytensor/record/tape.py")
+
+
+def _dtype(name: str, *arguments: Any) -> Any:
+    """The dtype of a result, from the function itself on single elements; Python's numbers take that of the arrays."""
+    ones = [np.ones((), value.dtype) if isinstance(value, Recorded) else value for value in arguments]
+    with np.errstate(all="ignore"):
+        return getattr(arrays, name)(*ones).dtype
+
+
+def _reduce(name: str, x: Recorded, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+    axes = range(x.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
+    axes = tuple(sorted(i % x.ndim for i in axes))
+    if dtype is not None:
+        x = NAMES.astype(x, dtype)
+    if name == "mean":
+        count = math.prod(x.shape[i] for i in axes)
+        total: Any = _reduce("sum", x, axes, None, keepdims)
+        return total / (count or math.nan)
+    kept = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
+    found = x.tape.write(name, (x,), {"axis": axes}, kept, x.dtype)
+    return found if keepdims else _squeeze(found, axes)
+
+
+def _shaped(x: Recorded, shape: tuple[int, ...]) -> Recorded:
+    return x if shape == x.shape else x.tape.write("reshape", (x,), {"shape": shape}, shape, x.dtype)
+
+
+def _reshape(x: Recorded, shape: Any) -> Recorded:
+    shape = (shape,) if isinstance(shape, int) else tuple(map(operator.index, shape))
+    known = math.prod(n for n in shape if n != -1)
+    return _shaped(x, tuple(x.size // max(known, 1) if n == -1 else n for n in shape))
+
+
+def _squeeze(x: Recorded, axis: Any) -> Recorded:
+    axes = {i % x.ndim for i in ((axis,) if isinstance(axis, int) else axis)}
+    return _shaped(x, tuple(n for i, n in enumerate(x.shape) if i not in axes))
+
+
+def _expand_dims(x: Recorded, axis: int) -> Recorded:
+    place = axis % (x.ndim + 1)
+    return _shaped(x, (*x.shape[:place], 1, *x.shape[place:]))
+
+
+def _broadcast_to(x: Recorded, shape: Any) -> Recorded:
+    return x if tuple(shape) == x.shape else x.tape.write("broadcast_to", (x,), {}, tuple(shape), x.dtype)
+
+
+def _astype(x: Recorded, dtype: Any) -> Recorded:
+    dtype = np.dtype(dtype)
+    return x if dtype == x.dtype else x.tape.write("astype", (x,), {}, x.shape, dtype)
+
+
+def _full_like(x: Recorded, value: Any, dtype: Any = None) -> Recorded:
+    dtype = np.dtype(x.dtype if dtype is None else dtype)
+    return x.tape.write("full", (dtype.type(value),), {"shape": x.shape}, x.shape, dtype)
+
+
+def _flip(x: Recorded, axis: Any = None) -> Recorded:
+    return x.tape.write("flip", (x,), {"axis": axis}, x.shape, x.dtype)
+
+
+def _permute(x: Recorded, axes: Any) -> Recorded:
+    axes = tuple(i % x.ndim for i in axes)
+    if axes == tuple(range(x.ndim)):
+        return x
+    return x.tape.write("permute_dims", (x,), {"axes": axes}, tuple(x.shape[i] for i in axes), x.dtype)
+
+
+def _moveaxis(x: Recorded, source: int, destination: int) -> Recorded:
+    axes = [i for i in range(x.ndim) if i != source % x.ndim]
+    axes.insert(destination % x.ndim, source % x.ndim)
+    return _permute(x, axes)
+
+
+def _scan(name: str, x: Recorded, axis: int, dtype: Any = None) -> Recorded:
+    x = x if dtype is None else _astype(x, dtype)
+    return x.tape.write(name, (x,), {"axis": (axis % x.ndim,)}, x.shape, x.dtype)
+
+
+SCANS = ("cumulative_sum", "cumulative_prod")
+"""Functions (x, axis, dtype) that give what they have added up so far, or multiplied."""
+
+VIEWS = ("reshape", "flip", "permute_dims")
+"""Names of lines whose result is a view of the array, or has its elements in another order."""
+
+OTHERS: dict[str, Callable[..., Any]] = {
+    "asarray": lambda x, dtype=None: x if dtype is None else _astype(x, dtype),
+    "astype": _astype,
+    "broadcast_to": _broadcast_to,
+    "copy": lambda x: x,
+    "expand_dims": lambda x, axis: _expand_dims(x, axis),
+    "flip": _flip,
+    "matrix_transpose": lambda x: _permute(x, (*range(x.ndim - 2), -1, -2)),
+    "moveaxis": _moveaxis,
+    "permute_dims": _permute,
+    "full_like": _full_like,
+    "ones_like": lambda x, dtype=None: _full_like(x, 1, dtype),
+    "positive": lambda x: x,
+    "reshape": _reshape,
+    "squeeze": lambda x, axis: _squeeze(x, axis),
+    "zeros_like": lambda x, dtype=None: _full_like(x, 0, dtype),
+    **{name: functools.partial(_scan, name) for name in SCANS},
+}
+"""Functions that shape, cast or fill."""
