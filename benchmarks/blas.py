@@ -19,7 +19,7 @@ class Blas(NamedTuple):
 
 def in_use() -> Blas:
     """PyTorch's BLAS in a process that has loaded PyTorch, else NumPy's; both on the CPU."""
-    if "torch" in sys.modules:
+    if hasattr(sys.modules.get("torch"), "__config__"):
         return of_torch()
     if "numpy" in sys.modules:
         return of_numpy()
