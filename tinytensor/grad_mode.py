@@ -155,6 +155,27 @@ def is_anomaly_enabled() -> bool:
     return state.anomaly
 
 
+class Fuser:
+    """Computes functions of Tensors in few passes over memory, or gives None where it cannot; `fast` has one."""
+
+    fuse: Callable[..., Any] | None = None
+
+
+def fusible(function: F) -> F:
+    """The function of Tensors, in one pass over large arrays where `fast` can compile it; else by its lines.
+
+    It must be pure: no random numbers, nothing written, the same for the same arguments.
+    """
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if Fuser.fuse and state.plain is not None and (found := Fuser.fuse(function, args, kwargs)) is not None:
+            return found
+        return function(*args, **kwargs)
+
+    return call  # type: ignore[return-value]
+
+
 def may_be_faster(function: F) -> F:
     """The function, with a faster way in front where there is one: `function.faster = way`.
 

@@ -16,8 +16,7 @@ FAR = 1e4  # from there on a GELU is x or 0 to the last digit
 
 @relu.forward
 def relu_forward(xp, input):
-    rectify = xp.kernel("relu", input)
-    out = xp.asarray(xp.maximum(input, 0)) if rectify is None else rectify(input)
+    out = xp.asarray(xp.maximum(input, 0))
     return out, (out,)
 
 

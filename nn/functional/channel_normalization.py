@@ -7,6 +7,7 @@ from typing import Any
 
 import tinytensor as tt
 from tinytensor import Tensor
+from tinytensor.grad_mode import fusible
 
 from .normalization import layer_norm
 from .precision import raised
@@ -46,18 +47,28 @@ def batch_norm(
         count = math.prod(x.shape[axis] for axis in axes)
         if count < 2:
             raise ValueError(f"batch_norm: in training it takes more than one number for each channel, got {x.shape}")
-        mean = tt.mean(x, axis=axes, keepdims=True)
-        variance = tt.mean(tt.square(x - mean), axis=axes, keepdims=True)
+        out, mean, variance = _by_batch(x, axes, weight, bias, eps)
         for running, seen in ((running_mean, mean), (running_var, variance * (count / (count - 1)))):
             if running is not None:
                 with tt.no_grad():
                     running.copy_((1 - momentum) * running + momentum * tt.reshape(seen, (-1,)))
-    elif running_mean is None or running_var is None:
+        return out
+    if running_mean is None or running_var is None:
         raise ValueError("batch_norm: without running_mean and running_var there is training=True only")
-    else:
-        mean, variance = tt.reshape(running_mean, each), tt.reshape(running_var, each)
-    out = (x - mean) / tt.sqrt(variance + eps)
-    return _scaled(out, weight, bias)
+    return _standardized(x, tt.reshape(running_mean, each), tt.reshape(running_var, each), weight, bias, eps)
+
+
+@fusible
+def _by_batch(x: Tensor, axes: tuple[int, ...], weight: Any, bias: Any, eps: float) -> tuple[Tensor, Tensor, Tensor]:
+    """The result in training, and the mean and the variance of the batch."""
+    mean = tt.mean(x, axis=axes, keepdims=True)
+    variance = tt.mean(tt.square(x - mean), axis=axes, keepdims=True)
+    return _standardized(x, mean, variance, weight, bias, eps), mean.detach(), variance.detach()
+
+
+@fusible
+def _standardized(x: Tensor, mean: Any, variance: Any, weight: Any, bias: Any, eps: float) -> Tensor:
+    return _scaled((x - mean) / tt.sqrt(variance + eps), weight, bias)
 
 
 @raised
@@ -78,6 +89,7 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
     return _scaled(tt.reshape(out, x.shape), weight, bias)
 
 
+@fusible
 def _scaled(x: Tensor, weight: Any, bias: Any) -> Tensor:
     """x * weight + bias, with one weight and one bias per channel."""
     each = (-1, *[1] * (x.ndim - 2))

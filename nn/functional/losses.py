@@ -7,6 +7,7 @@ from typing import Any
 
 import tinytensor as tt
 from tinytensor import Tensor
+from tinytensor.grad_mode import fusible
 from tinytensor.typing import ArrayLike, Operand
 
 from .activations import log_softmax, relu
@@ -115,6 +116,7 @@ def _class_weight(weight: Any, logits: Tensor, classes: int) -> Tensor:
     return w
 
 
+@fusible
 def _soft_cross_entropy(logits: Tensor, target: Tensor, weight: Any, reduction: str, label_smoothing: float) -> Tensor:
     """The cross-entropy against class probabilities; the mean is over rows."""
     if target.ndim > 2:
@@ -178,7 +180,7 @@ def _difference(name: str, input: Any, target: Any) -> Tensor:
             f"{name}: input {x.shape} and target {y.shape} differ in shape and are broadcast; "
             "reshape one of them if that is not meant",
             UserWarning,
-            stacklevel=4,  # the first is this function's caller, the second its wrapper from `summed`
+            stacklevel=5,  # behind this function's caller come its wrappers from `fusible` and `summed`
         )
     return x - y
 
@@ -200,6 +202,7 @@ def _weigh(name: str, losses: Tensor, weight: Operand | None, reduction: str) ->
 
 
 @summed
+@fusible
 def mse_loss(input: ArrayLike, target: ArrayLike, reduction: str = "mean", *, weight: Operand | None = None) -> Tensor:
     """The squared difference. Warns if the shapes differ, since broadcasting is then seldom intended.
 
@@ -211,6 +214,7 @@ def mse_loss(input: ArrayLike, target: ArrayLike, reduction: str = "mean", *, we
 
 
 @summed
+@fusible
 def l1_loss(input: ArrayLike, target: ArrayLike, reduction: str = "mean", *, weight: Operand | None = None) -> Tensor:
     """The absolute difference. Warns if the shapes differ. `weight` as for `mse_loss`."""
     _check_reduction("l1_loss", reduction)
@@ -218,6 +222,7 @@ def l1_loss(input: ArrayLike, target: ArrayLike, reduction: str = "mean", *, wei
 
 
 @summed
+@fusible
 def smooth_l1_loss(input: ArrayLike, target: ArrayLike, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """The absolute difference |d| less beta / 2, but d² / (2 beta) below beta (Girshick 2015, equation 3).
 
@@ -234,6 +239,7 @@ def smooth_l1_loss(input: ArrayLike, target: ArrayLike, reduction: str = "mean",
 
 
 @summed
+@fusible
 def huber_loss(
     input: ArrayLike, target: ArrayLike, reduction: str = "mean", delta: float = 1.0, weight: Operand | None = None
 ) -> Tensor:
@@ -258,6 +264,7 @@ def huber_loss(
 
 
 @summed
+@fusible
 def kl_div(input: ArrayLike, target: ArrayLike, reduction: str = "mean", log_target: bool = False) -> Tensor:
     """target (log target - input): how far probabilities are from a target's (Kullback and Leibler 1951).
 
@@ -328,6 +335,7 @@ def binary_cross_entropy(
 
 
 @summed
+@fusible
 def binary_cross_entropy_with_logits(
     input: ArrayLike,
     target: ArrayLike,
@@ -362,6 +370,7 @@ def binary_cross_entropy_with_logits(
 
 
 @summed
+@fusible
 def cosine_embedding_loss(
     input1: ArrayLike, input2: ArrayLike, target: ArrayLike, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:

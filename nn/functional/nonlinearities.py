@@ -9,6 +9,7 @@ from typing import Any
 
 import tinytensor as tt
 from tinytensor import Tensor
+from tinytensor.grad_mode import fusible
 from tinytensor.typing import ArrayLike, DType, Operand
 
 from .activations import softmax
@@ -35,17 +36,20 @@ def silu(input: ArrayLike) -> Tensor:
 
 
 @raised
+@fusible
 def mish(input: ArrayLike) -> Tensor:
     """x tanh(softplus(x)) (Misra 2019)."""
     x = tt.asarray(input)
     return x * tt.tanh(tt.softplus(x))
 
 
+@fusible
 def hardsigmoid(input: ArrayLike) -> Tensor:
     """relu6(x + 3) / 6: a sigmoid of three straight lines (Howard et al. 2019)."""
     return relu6(tt.asarray(input) + 3) / 6
 
 
+@fusible
 def hardswish(input: ArrayLike) -> Tensor:
     """x relu6(x + 3) / 6: SiLU with such a sigmoid (Howard et al. 2019, section 5.2)."""
     x = tt.asarray(input)
@@ -70,6 +74,7 @@ def glu(input: ArrayLike, dim: int = -1) -> Tensor:
 
 
 @raised
+@fusible
 def elu(input: ArrayLike, alpha: float = 1.0) -> Tensor:
     """x where x > 0, else alpha (exp(x) - 1) (Clevert, Unterthiner and Hochreiter 2016, equation 15)."""
     x = tt.asarray(input)
@@ -80,12 +85,14 @@ def elu(input: ArrayLike, alpha: float = 1.0) -> Tensor:
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 
 
+@fusible
 def selu(input: ArrayLike) -> Tensor:
     """λ elu(x, α), with λ and α such that mean 0 and variance 1 stay from layer to layer (Klambauer et al. 2017)."""
     return SELU_SCALE * elu(input, SELU_ALPHA)
 
 
 @raised
+@fusible
 def celu(input: ArrayLike, alpha: float = 1.0) -> Tensor:
     """x where x > 0, else alpha (exp(x / alpha) - 1): an ELU whose slope has no jump (Barron 2017).
 
@@ -96,6 +103,7 @@ def celu(input: ArrayLike, alpha: float = 1.0) -> Tensor:
     return alpha * elu(tt.asarray(input) / alpha)
 
 
+@fusible
 def leaky_relu(input: ArrayLike, negative_slope: float = 0.01) -> Tensor:
     """x where x > 0, else negative_slope x (Maas, Hannun and Ng 2013)."""
     x = tt.asarray(input)
@@ -124,6 +132,7 @@ def prelu(input: ArrayLike, weight: Operand) -> Tensor:
 # ---- ReLU with an upper limit, and steps
 
 
+@fusible
 def hardtanh(input: ArrayLike, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """x limited to [min_val, max_val]: a tanh of three straight lines."""
     x = tt.asarray(input)
@@ -135,6 +144,7 @@ def relu6(input: ArrayLike) -> Tensor:
     return hardtanh(input, 0.0, 6.0)
 
 
+@fusible
 def threshold(input: ArrayLike, threshold: float, value: float) -> Tensor:
     """x where x > threshold, else `value`."""
     x = tt.asarray(input)
@@ -145,6 +155,7 @@ def threshold(input: ArrayLike, threshold: float, value: float) -> Tensor:
 
 
 @raised
+@fusible
 def softplus(input: ArrayLike, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """log(1 + exp(beta x)) / beta, a smooth ReLU (Dugas et al. 2001); x itself where beta x > threshold."""
     x = tt.asarray(input)
@@ -152,11 +163,13 @@ def softplus(input: ArrayLike, beta: float = 1.0, threshold: float = 20.0) -> Te
 
 
 @raised
+@fusible
 def logsigmoid(input: ArrayLike) -> Tensor:
     """log σ(x) = -log(1 + exp(-x)), also where σ(x) would be 0."""
     return -tt.softplus(-tt.asarray(input))
 
 
+@fusible
 def softsign(input: ArrayLike) -> Tensor:
     """x / (1 + |x|) (Turian, Bergstra and Bengio 2009)."""
     x = tt.asarray(input)
@@ -172,18 +185,21 @@ def softmin(input: ArrayLike, dim: int = -1, *, dtype: DType = None) -> Tensor:
 # ---- shrinking small numbers
 
 
+@fusible
 def tanhshrink(input: ArrayLike) -> Tensor:
     """x - tanh(x)."""
     x = tt.asarray(input)
     return x - tt.tanh(x)
 
 
+@fusible
 def hardshrink(input: ArrayLike, lambd: float = 0.5) -> Tensor:
     """0 where |x| <= lambd, else x."""
     x = tt.asarray(input)
     return tt.where(tt.abs(x) <= lambd, 0.0, x)
 
 
+@fusible
 def softshrink(input: ArrayLike, lambd: float = 0.5) -> Tensor:
     """x - min(max(x, -lambd), lambd): moves x towards 0 by lambd, and to 0 if it is within lambd of it.
 

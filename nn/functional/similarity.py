@@ -6,12 +6,14 @@ from typing import Any
 
 import tinytensor as tt
 from tinytensor import Tensor
+from tinytensor.grad_mode import fusible
 
 from .checks import beside, check_dim
 from .precision import raised
 
 
 @raised
+@fusible
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """x1 · x2 / (max(|x1|, eps) max(|x2|, eps)): the cosine of the angle between them, 0 if one is 0.
 
@@ -36,6 +38,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tens
 
 
 @raised
+@fusible
 def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """|x1 - x2 + eps|, the p-norm along the last axis; x1 and x2 broadcast against each other.
 
@@ -48,6 +51,7 @@ def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepd
 
 
 @raised
+@fusible
 def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """x / max(|x|, eps): scale vectors along `dim` to length 1 in the p-norm; a vector of zeros stays.
 

@@ -16,6 +16,7 @@ from ..modes import state
 from ..primitive import OPS, has_pair
 from . import numpy as numpy_room
 from . import shortcuts, switches, texts
+from .compiler import jit
 
 
 def extend(namespace: ModuleType) -> None:
@@ -46,6 +47,8 @@ def guard_pairs() -> None:
         module = primitive.function.__module__.removeprefix(f"{package}.")
         if has_pair(primitive) and not module.startswith(texts.NOT_TEXT):
             primitive.way = texts.Way(f"op {primitive.name}", f"{module}:{primitive.function.__name__}")
+            if primitive.name in jit.BY_TEXT and jit.is_on():
+                jit.prefer_text(primitive)
     texts.listen()
 
 

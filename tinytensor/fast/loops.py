@@ -11,7 +11,6 @@ vectors like.
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
@@ -19,9 +18,8 @@ import numba
 import numpy as np
 from numba.extending import register_jitable
 
-from . import passes
 from .activations import on_arrays
-from .compiling import _exp, address, called, loop, numbers, or_zeros, part, places
+from .compiling import _exp, address, called, loop, numbers, part, places
 from .compiling import fits as fits
 from .threads import in_parts
 from .updates import adam, scale_all, sgd, sum_of_squares  # noqa: F401  (found here by name)
@@ -44,51 +42,9 @@ def _sum_of_exponentials(x, r, shift):
     return total + rest
 
 
-# ---- activation functions
+# ---- GELU, which compilation from its text lacks in float64
 
 gelu, gelu_gradient = on_arrays("gelu")
-gelu_tanh, gelu_tanh_gradient = on_arrays("gelu_tanh")
-silu, silu_gradient = on_arrays("silu")
-relu, relu_gradient = on_arrays("relu", work=1)
-
-
-# ---- normalisation
-
-
-def _normalize(function: Any, rows: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
-    """The result, the rows with mean square 1, and with mean 0 or not, and the factor of each row (n, 1)."""
-    columns, dtype, compiled = rows.shape[1], rows.dtype, function(rows.dtype).ctypes
-    out, normal, scale = np.empty_like(rows), np.empty_like(rows), np.empty((len(rows), 1), dtype)
-    weight, bias = np.ones(columns, dtype) if weight is None else weight, or_zeros(bias, columns, dtype)
-
-    def normalize_rows(i: slice) -> None:
-        arrays = rows[i], weight, bias, out[i], normal[i], scale[i]
-        compiled(eps, i.stop - i.start, columns, *map(address, arrays))
-
-    in_parts(normalize_rows, len(rows), 2 * rows.size)
-    return out, normal, scale
-
-
-def _differentiate(function: Any, g: Any, normal: Any, scale: Any, weight: Any) -> tuple[Any, Any, Any]:
-    """The gradients for the rows, for the weight and for the bias."""
-    columns, dtype, compiled = normal.shape[1], normal.dtype, function(normal.dtype).ctypes
-    g_x, weight = np.empty_like(normal), np.ones(columns, dtype) if weight is None else weight
-    sums: dict[int, Any] = {}  # of each part
-
-    def differentiate_rows(i: slice) -> None:
-        sums[i.start] = np.zeros((2, columns))
-        arrays = g[i], normal[i], scale[i], weight, g_x[i], sums[i.start]
-        compiled(0, i.stop - i.start, columns, *map(address, arrays), False)
-
-    in_parts(differentiate_rows, len(normal), 2 * normal.size)
-    g_weight, g_bias = sum(sums[start] for start in sorted(sums)).astype(dtype)
-    return g_x, g_weight, g_bias
-
-
-(layer_norm, layer_norm_gradient), (rms_norm, rms_norm_gradient) = (
-    (functools.partial(_normalize, there), functools.partial(_differentiate, back))
-    for there, back in (passes.BY_MEAN_AND_SIZE, passes.BY_SIZE)
-)
 
 
 # ---- cross-entropy

@@ -7,6 +7,7 @@ anomaly mode), goes the way of that call. Without this file everything computes 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,18 +16,19 @@ import numpy as np
 from .. import dtypes
 from ..backend import NAMESPACES
 from ..node import Node
-from ..primitive import Primitive, as_array, explain, named_after, shortcut_for
+from ..primitive import Primitive, as_array, explain, gather, named_after, shortcut_for
 from ..tensor import Tensor
+from .compiler.jit import LARGE, Large, is_on
 from .pool import LEAST, empty
 from .texts import Way
 
 FLOAT32, FLOAT64 = dtypes.float32, dtypes.float64
 NOTHING: dict[str, Any] = {}  # no parameters, or nothing saved since no rule reads any: one for all, never written to
-LARGE = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide}
+IN_POOL = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide}
 """The functions that these ops call for large results, which go into memory of the pool."""
 
 CALLS = Way("calls of ops")
-SUMS = {name: Way(f"large {name}", f"functions.elementwise:{name}") for name in LARGE}
+SUMS = {name: Way(f"large {name}", f"functions.elementwise:{name}") for name in IN_POOL}
 
 new = Tensor.__new__
 
@@ -39,15 +41,46 @@ def shorten(primitive: Primitive) -> Callable[..., Any] | None:
     if not primitive.pure:
         return named_after(primitive, _fused(primitive))
     if primitive.variadic or len(primitive.inputs) > 2:
-        return None
+        return named_after(primitive, _general(primitive))
     return named_after(primitive, (_unary if len(primitive.inputs) == 1 else _binary)(primitive))
 
 
 shortcut_for.append(shorten)
 
 
+@functools.cache
+def _large(primitive: Primitive, is_numpy: bool) -> Primitive:
+    """The op for large arrays, of NumPy or not."""
+    return Large(primitive) if is_numpy and is_on() else primitive
+
+
+def _general(primitive: Primitive) -> Callable[..., Any]:
+    """For large arrays of NumPy, whatever their number and dtypes; no short cut, but compiled."""
+
+    def shortcut(grad_enabled: bool, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        large = [x for x in inputs if isinstance(x, Tensor) and x._data.size >= LARGE and type(x._data) is np.ndarray]
+        if not large or len(inputs) != len(primitive.inputs) or (op := _large(primitive, True)) is primitive:
+            return None
+        xp, arrays, nodes = gather(primitive, inputs)
+        if NAMESPACES[np.ndarray] is not xp:
+            return None
+        try:
+            out = op.function(xp, *arrays, **params)
+        except Exception as error:
+            raise explain(primitive, arrays, nodes, error) from error
+        tensor = new(Tensor)
+        tensor._data = out = out if type(out) is np.ndarray else as_array(primitive, xp, out)
+        tensor._node = None
+        if grad_enabled and any(nodes) and out.dtype.kind in "fc":
+            values = dict(zip(primitive.inputs, arrays), out=out)
+            kept = {name: values[name] for name in primitive.reads[tuple([n is not None for n in nodes])]}
+            tensor._node = Node(op, nodes, kept, params, out)
+        return tensor
+
+    return shortcut
+
+
 def _unary(primitive: Primitive) -> Callable[..., Any]:
-    forward = primitive.function
     name = primitive.inputs[0]
     reads = primitive.reads[(True,)]
     keeps_input, keeps_output = name in reads, "out" in reads
@@ -61,6 +94,8 @@ def _unary(primitive: Primitive) -> Callable[..., Any]:
             return None
         kind = type(array)
         xp = NAMESPACES[kind]
+        op = primitive if array.size < LARGE else _large(primitive, kind is np.ndarray)
+        forward = op.function
         try:
             out = forward(xp, array, **params) if params else forward(xp, array)
         except Exception as error:
@@ -79,7 +114,7 @@ def _unary(primitive: Primitive) -> Callable[..., Any]:
                 kept = {name: array, "out": out} if keeps_input else {"out": out}
             else:
                 kept = {name: array} if keeps_input else NOTHING
-            tensor._node = Node(primitive, (node,), kept, params or NOTHING, out)
+            tensor._node = Node(op, (node,), kept, params or NOTHING, out)
         else:
             tensor._node = None
         return tensor
@@ -89,17 +124,19 @@ def _unary(primitive: Primitive) -> Callable[..., Any]:
 
 def _binary(primitive: Primitive) -> Callable[..., Any]:
     """For a Tensor of a usual dtype with another of that dtype, or with a Python number behind it."""
-    forward = primitive.function
     one, two = primitive.inputs
     reads = {(p, q): primitive.reads[p, q] for p in (False, True) for q in (False, True)}
     keeps = {needs: (one in names, two in names, "out" in names) for needs, names in reads.items()}
     first, second, both = keeps[True, False], keeps[False, True], keeps[True, True]
-    large: Any = LARGE.get(primitive.name)
-    of_large: Any = SUMS.get(primitive.name)
+    general = _general(primitive)
+    in_pool: Any = IN_POOL.get(primitive.name)
+    of_pool: Any = SUMS.get(primitive.name)
 
     def shortcut(grad_enabled: bool, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        if len(inputs) != 2 or not isinstance(inputs[0], Tensor) or (CALLS.off and not CALLS.holds()):
+        if CALLS.off and not CALLS.holds():
             return None
+        if len(inputs) != 2 or not isinstance(inputs[0], Tensor):
+            return general(grad_enabled, inputs, params)
         x, y = inputs
         a, p = x._data, x._node
         kind, dtype = type(a), a.dtype
@@ -110,19 +147,20 @@ def _binary(primitive: Primitive) -> Callable[..., Any]:
             b, q = y, None
             alike = type(y) is float or type(y) is int
         if not alike or (dtype is not FLOAT32 and dtype is not FLOAT64):
-            return None
+            return general(grad_enabled, inputs, params)
         xp = NAMESPACES[kind]
+        op = primitive if a.size < LARGE and (b is y or b.size < LARGE) else _large(primitive, kind is np.ndarray)
         try:
             if (
-                large is not None
+                in_pool is not None
                 and a.nbytes >= LEAST
                 and kind is np.ndarray
                 and (b is y or a.shape == b.shape)
-                and of_large.holds()
+                and of_pool.holds()
             ):
-                out = large(a, b, out=empty(a.shape, dtype))
+                out = in_pool(a, b, out=empty(a.shape, dtype))
             else:
-                out = forward(xp, a, b, **params) if params else forward(xp, a, b)
+                out = op.function(xp, a, b, **params)
         except Exception as error:
             raise explain(primitive, [a, b], [p, q], error) from error
         if type(out) is not kind:
@@ -139,7 +177,7 @@ def _binary(primitive: Primitive) -> Callable[..., Any]:
                 kept = {two: b}
             if keeps_output:
                 kept = {**kept, "out": out}
-            tensor._node = Node(primitive, (p, q), kept, params or NOTHING, out)
+            tensor._node = Node(op, (p, q), kept, params or NOTHING, out)
         return tensor
 
     return shortcut
@@ -150,9 +188,10 @@ def _fused(primitive: Primitive) -> Callable[..., Any]:
 
     def shortcut(grad_enabled: bool, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
         forward, way = primitive.fast_forward, primitive.way
-        if forward is None or primitive.fast_backward is None or len(inputs) != count:
+        if len(inputs) != count or (CALLS.off and not CALLS.holds()):
             return None
-        if (CALLS.off and not CALLS.holds()) or (way is not None and way.off and not way.holds()):
+        has_pair = None not in (forward, primitive.fast_backward)
+        if has_pair and way is not None and way.off and not way.holds():
             return None
         arrays, nodes = [], []
         kind: Any = None
@@ -175,7 +214,16 @@ def _fused(primitive: Primitive) -> Callable[..., Any]:
             nodes.append(node)
         if dtype is None:
             return None
-        xp = NAMESPACES[kind]
+        op, xp = primitive, NAMESPACES[kind]
+        if not has_pair:
+            if max([a.size for a in arrays if a is not None]) < LARGE:
+                return None
+            op = _large(primitive, kind is np.ndarray)
+            needs = [grad_enabled and n is not None for n in nodes]
+            pair = None if op is primitive else op.pair(arrays, needs, params)  # type: ignore[attr-defined]
+            if pair is None:
+                return None
+            forward = pair.forward_of
         try:
             out, residuals = forward(xp, *arrays, **params)
         except Exception as error:
@@ -184,7 +232,7 @@ def _fused(primitive: Primitive) -> Callable[..., Any]:
         tensor._data = out = out if type(out) is kind else xp.asarray(out)
         tensor._node = None
         if grad_enabled and any(nodes):
-            tensor._node = node = Node(primitive, tuple(nodes), dict(zip(names, arrays)), params, out)
+            tensor._node = node = Node(op, tuple(nodes), dict(zip(names, arrays)), params, out)
             node.residuals = residuals
         return tensor
 

@@ -127,11 +127,16 @@ def in_parts(
         for i in range(some.start, some.stop):
             function(slice(rows * i // shares, rows * (i + 1) // shares))
 
-    count = min(_available(), work // GRAIN, shares)
+    in_shares(compute_shares, shares, work // GRAIN)
+
+
+def in_shares(function: Part, shares: int, most: int = SHARES) -> None:
+    """Call `function` with slices that together are `range(shares)`, on `most` threads at most."""
+    count = min(_available(), most, shares)
     if count < 2:
-        compute_shares(slice(0, shares))
+        function(slice(0, shares))
     else:
-        _divide(compute_shares, shares, count)
+        _divide(function, shares, count)
 
 
 def multiply_in_parts(function: Part, shares: int, most: int | None = None) -> None:

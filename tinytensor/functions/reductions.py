@@ -14,6 +14,7 @@ from typing import Any, Never, TypeAlias
 import tinytensor as tt
 
 from .. import dtypes
+from ..grad_mode import fusible
 from ..messages import describe
 from ..primitive import op
 from ..tensor import Tensor
@@ -139,11 +140,16 @@ def var(
     if x.dtype == dtypes.float16:  # its squares overflow from 256 on
         wide = var(tt.astype(x, dtypes.float32), axis=axes, correction=correction, keepdims=keepdims)
         return tt.astype(wide, dtypes.float16)
-    deviation = x - mean(x, axis=axes, keepdims=True)
     count = _count(x, axes)
     free = count - correction
-    spread = mean(tt.square(deviation), axis=axes, keepdims=keepdims)
-    return spread * (count / free if free > 0 else math.nan)
+    return _spread(x, axes, keepdims) * (count / free if free > 0 else math.nan)
+
+
+@fusible
+def _spread(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    """The mean of the squared deviations from the mean."""
+    deviation = x - mean(x, axis=axes, keepdims=True)
+    return mean(tt.square(deviation), axis=axes, keepdims=keepdims)
 
 
 def _std_rule(xp, g, out, x, axis, correction, keepdims):

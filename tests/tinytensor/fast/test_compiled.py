@@ -103,11 +103,11 @@ import tinytensor as tt
 from tinytensor import nn
 from tinytensor.nn import functional as F
 small, large = tt.random.randn(3, 64), tt.random.randn({rows}, 64)
-before = F.layer_norm(small, (64,)).numpy().tobytes()
+before = F.cross_entropy(small, tt.arange(3)).numpy().tobytes()
 print("numba" in sys.modules)
-y = F.layer_norm(large, (64,))
+y = F.cross_entropy(large, tt.arange({rows}) % 64)
 print("numba" in sys.modules)
-print(F.layer_norm(small, (64,)).numpy().tobytes() == before)  # whatever was computed meanwhile
+print(F.cross_entropy(small, tt.arange(3)).numpy().tobytes() == before)  # whatever was computed meanwhile
 """
 
 
@@ -245,21 +245,6 @@ def test_long_sums_keep_their_digits(loops):
     y.backward(tt.full((rows, 2), 0.1))
     np.testing.assert_allclose(bias.grad.numpy(), rows * 0.1, rtol=1e-6)
     np.testing.assert_allclose(np.abs(weight.grad.numpy()), rows * 0.1, rtol=1e-4)
-
-
-def test_normalisation_by_the_root_mean_square(loops):
-    rng = np.random.default_rng(0)
-    x, g, weight = rng.standard_normal((150, 40)) + 3, rng.standard_normal((150, 40)), rng.standard_normal(40)
-    factor = 1 / np.sqrt((x**2).mean(axis=1, keepdims=True) + 1e-5)
-    y, h = x * factor, g * weight
-    gradients = factor * (h - y * (h * y).mean(axis=1, keepdims=True)), (g * y).sum(axis=0)
-    for dtype, tolerance in ((np.float64, 1e-12), (np.float32, 1e-5)):
-        a, b, w = (array.astype(dtype) for array in (x, g, weight))
-        out, normal, scale = loops.rms_norm(a, w, None, 1e-5)
-        found = out, *loops.rms_norm_gradient(b, normal, scale, w)[:2]
-        for one, other in zip(found, (y * weight, *gradients)):
-            assert one.dtype == dtype
-            np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
 
 
 # ---- what is kept for the next process

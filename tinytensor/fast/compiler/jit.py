@@ -1,0 +1,320 @@
+"""Ops on large arrays, compiled from their own text: functions and rules over `xp`, and formulas with their gradients.
+
+What is recorded is the function itself, so an edited or replaced one is another program: the key has the count of
+replacements. What cannot be recorded, or gains nothing, computes by its lines.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ...backend import numpy as arrays_of_numpy
+from ...engine import node_of, run
+from ...grad_mode import Fuser
+from ...modes import state
+from ...node import Node
+from ...primitive import Primitive
+from ...record.tape import REDUCTIONS, VIEWS, NotRecorded, Recorded, Tape, record
+from ...tensor import Tensor, wrap
+from ..texts import Count, replaced
+from ..workers import InterruptsLater
+
+LARGE = 1 << 14  # elements from which on a compiled function takes less time than NumPy's passes
+LLVM = 16  # the first such version
+MOST = 512  # programs that are kept of one function
+WORTH_ALONE = {
+    "sigmoid", "log1p", "expm1", "erf", "pow", "where", "sign", "sum", "max", "min", "logaddexp", "cumulative_sum",
+    "cumulative_prod",
+}  # fmt: skip
+"""Functions that a loop computes faster than NumPy; others have to be two to be worth one."""
+
+BY_TEXT = {"silu", "gelu", "gelu_tanh", "softmax", "log_softmax", "layer_norm", "rms_norm", "relu"}
+"""Ops that have a fast pair by hand, for GPUs and small arrays, and compute large ones faster from their text."""
+
+_compiling = threading.RLock()
+
+
+@functools.cache
+def is_on() -> bool:
+    """True if LLVM is there, and compiling is not switched off."""
+    return os.environ.get("TINYTENSOR_COMPILE_LOOPS") != "0" and find_spec("llvmlite") is not None
+
+
+@functools.cache
+def can_compile() -> bool:
+    """True if compiling is on, and LLVM is a version whose pointers have no type."""
+    if not is_on():
+        return False
+    with InterruptsLater():  # half imported, it would fail later
+        import llvmlite.binding
+
+        from . import run  # noqa: F401
+    return llvmlite.binding.llvm_version_info[0] >= LLVM
+
+
+class Programs(dict[Any, Any]):
+    """The programs of one function, by what they were recorded for; None where its lines compute."""
+
+    def __init__(self, make: Callable[..., Any]) -> None:
+        super().__init__()
+        self.make = make
+
+    def find(self, key: Any, *arguments: Any) -> Any:
+        """The program for a key, made when it is first asked for."""
+        try:
+            return self[key]
+        except KeyError:
+            pass
+        with _compiling:
+            if len(self) >= MOST:
+                self.clear()
+            if key not in self:
+                self[key] = self._try(*arguments)
+        return self[key]
+
+    def _try(self, *arguments: Any) -> Any:
+        if not can_compile() or any(isinstance(owner, ModuleType) for owner, _ in replaced):
+            return None  # a function that replaces one of the library may compute with arrays of numbers only
+        try:
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                found = self.make(*arguments)
+        except Exception:  # NotRecorded, or one of the function itself, which its lines raise again
+            return None
+        return None if told else found  # what warns does so in each call
+
+
+def key_of(values: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Shapes and dtypes of arrays, numbers with their types, and how often something was replaced."""
+    shapes = [(a.shape, a.dtype.char) if type(a) is np.ndarray else (type(a), a) for a in values]
+    return Count.replacements, *shapes, *params.items()
+
+
+def faster(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function over `xp`, or a rule: compiled for large arrays of NumPy, else as it is."""
+    programs = Programs(functools.partial(_program, function))
+
+    @functools.wraps(function)
+    def compute(xp: Any, *values: Any, **params: Any) -> Any:
+        if xp is not arrays_of_numpy or state.textbook:
+            return function(xp, *values, **params)
+        try:
+            program = programs.find(key_of(values, params), values, params)
+        except TypeError:  # a parameter that cannot be a key
+            program = None
+        if program is None:
+            return function(xp, *values, **params)
+        return program(*[a for a in values if isinstance(a, np.ndarray)])[0]
+
+    return compute
+
+
+def _program(function: Callable[..., Any], values: Sequence[Any], params: dict[str, Any]) -> Any:
+    from .run import Program
+
+    likes = [a for a in values if isinstance(a, np.ndarray)]
+
+    def call(xp: Any, *recorded: Any) -> Any:
+        there = iter(recorded)
+        return function(xp, *[next(there) if isinstance(a, np.ndarray) else a for a in values], **params)
+
+    tape = record(call, likes)
+    lines = tape.needed(tape.results, tape.inputs)
+    names = [line.name for line in lines if line.name not in (*VIEWS, "broadcast_to")]
+    if len(names) < 2 and not WORTH_ALONE.intersection(names):
+        return None
+    return Program(tape, tape.inputs, tape.results)
+
+
+class Pair:
+    """A formula and its gradients as two programs; the first gives the result and what the second reads of it."""
+
+    def __init__(self, primitive: Primitive, values: Any, needs: Sequence[bool], params: dict[str, Any]) -> None:
+        from .run import Program
+
+        tape, given = Tape(), list[Recorded]()
+        inputs: list[Any] = []
+        for value, need in zip(values, needs):
+            if value is None:
+                inputs.append(None)
+                continue
+            given.append(tape.input(value))
+            inputs.append(wrap(given[-1], None))
+            inputs[-1].requires_grad = need
+        before = state.change(textbook=True, grad_enabled=True, observer=None, recording=None, told=None, anomaly=False)
+        try:
+            result, *others = results = _several(primitive.function(*inputs, **params))
+            if any(x._node is not None for x in others):
+                raise NotRecorded("more than one result has a gradient")
+            wanted: list[Any] = [x._node for x, need in zip(inputs, needs) if need]
+            g = tape.input(result._data)
+            seeds = [(node_of(result, primitive.name), wrap(g, None))] if wanted else []
+            found = run(seeds, wanted, False, False)
+        finally:
+            state.change(**before)
+        out, gradients = result._data, [found[node] for node in wanted]
+        outs = [x._data for x in results]
+        if not all(isinstance(x, Recorded) for x in outs):
+            raise NotRecorded("its result does not depend on its inputs")
+        sums = {line.result for line in tape.needed([out], given) if line.name in REDUCTIONS}
+        backward = tape.needed(gradients, [*given, out, *sums])
+        read = {x for line in backward for x in line.operands} | {*gradients}
+        self.saved = [x for x in (out, *sums) if x in read]
+        self.forward = Program(tape, given, [*outs, *self.saved])
+        self.count = len(outs)
+        self.backward = Program(tape, [*given, *self.saved, g], gradients) if wanted else None
+        self.needs = tuple(needs)
+
+    def forward_of(self, xp: Any, *values: Any, **params: Any) -> tuple[Any, tuple[Any, ...]]:
+        """The result, and what `differentiate` wants."""
+        there = [a for a in values if a is not None]
+        found = self.forward(*there)
+        self_and_saved = (self, *there, *found[self.count :])
+        return found[0] if self.count == 1 else tuple(found[: self.count]), self_and_saved
+
+    def differentiate(self, g: Any, saved: Sequence[Any]) -> list[Any]:
+        """The gradient for each input, None where none was asked for."""
+        assert self.backward is not None
+        found = iter(self.backward(*saved, g))
+        return [next(found) if need else None for need in self.needs]
+
+
+class Large(Primitive):
+    """An op for large arrays: the same, but that its functions are compiled."""
+
+    def __init__(self, primitive: Primitive) -> None:
+        vars(self).update(vars(primitive))
+        self.small = primitive
+        self._faster: dict[Any, Any] = {}
+        if primitive.pure:
+            self.function = faster(primitive.function)
+        else:
+            self._pairs = Programs(functools.partial(Pair, primitive))
+            self.fast_backward = _differentiate
+
+    @property
+    def rules(self) -> Any:
+        """The rules, compiled."""
+        now = self.small.rules
+        return {name: (self._of(rule), reads) for name, (rule, reads) in now.items()}
+
+    @rules.setter
+    def rules(self, value: Any) -> None:
+        raise AttributeError("rules belong to the op itself")
+
+    def _of(self, rule: Any) -> Any:
+        if rule not in self._faster:
+            self._faster[rule] = faster(rule)
+        return self._faster[rule]
+
+    def pair(self, values: Sequence[Any], needs: Sequence[bool], params: dict[str, Any]) -> Pair | None:
+        """The compiled formula for some inputs, or None."""
+        try:
+            key = (*needs, key_of(values, params))
+            found: Pair | None = self._pairs.find(key, values, needs, params)
+        except TypeError:  # a parameter that cannot be a key
+            return None
+        return found
+
+
+class Fused(Primitive):
+    """A function of Tensors as an op: for its node, with a compiled backward half."""
+
+    def __init__(self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        names, count, values = list(kwargs), len(args), [*args, *kwargs.values()]
+        places = [i for i, value in enumerate(values) if isinstance(value, Tensor)]
+        rest = [None if isinstance(value, Tensor) else value for value in values]  # no graph is kept alive
+
+        def call(*tensors: Any) -> Any:
+            whole = list(rest)
+            for place, tensor in zip(places, tensors):
+                whole[place] = tensor
+            return function(*whole[:count], **dict(zip(names, whole[count:])))
+
+        self.name, self.function, self.fast_backward = function.__name__, call, _differentiate
+        self.pure = self.variadic = self.floating = self.wide = False
+        self.inputs, self.params, self.defaults = tuple(f"input{i}" for i in range(len(places))), (), {}
+        self.way, self.rules = None, {}
+
+    def __call__(self, pair: Pair, tensors: Sequence[Any]) -> Any:
+        """The result for some Tensors, with a node."""
+        arrays = [x._data for x in tensors]
+        outs, saved = pair.forward_of(None, *arrays)
+        out, *others = _several(outs)
+        result = wrap(out, None)
+        if any(pair.needs):
+            nodes = tuple([x._node for x in tensors])
+            result._node = node = Node(self, nodes, dict(zip(self.inputs, arrays)), {}, out)
+            node.residuals = saved
+        return (result, *[wrap(x, None) for x in others]) if others else result
+
+
+def _several(found: Any) -> tuple[Any, ...]:
+    return found if isinstance(found, tuple) else (found,)
+
+
+def fuse(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a function of Tensors gives for large arrays, compiled; None for others, and where it cannot be."""
+    if args and isinstance(args[0], Tensor) and args[0]._data.size < LARGE:
+        return None
+    values = (*args, *kwargs.values())
+    tensors = [value for value in values if isinstance(value, Tensor)]
+    arrays = [x._data for x in tensors]
+    if max([a.size for a in arrays], default=0) < LARGE or {*map(type, arrays)} != {np.ndarray}:
+        return None
+    needs = [state.grad_enabled and x._node is not None for x in tensors]
+    try:
+        plain = [x._data if isinstance(x, Tensor) else x for x in values]
+        key = (len(args), *kwargs, *needs, key_of(plain, {}))
+        found = _fused(function).find(key, function, args, kwargs, arrays, needs)
+    except TypeError:  # an argument that cannot be a key
+        return None
+    return None if found is None else found[0](found[1], tensors)
+
+
+@functools.cache
+def _fused(function: Callable[..., Any]) -> Programs:
+    return Programs(_fused_pair)
+
+
+def _fused_pair(function: Any, args: Any, kwargs: Any, arrays: Any, needs: Any) -> Any:
+    primitive = Fused(function, args, kwargs)
+    return primitive, Pair(primitive, arrays, needs, {})
+
+
+Fuser.fuse = staticmethod(fuse)
+
+
+def prefer_text(primitive: Primitive) -> None:
+    """Let an op of `BY_TEXT` compute large arrays of NumPy from its text, and others by the pair made by hand."""
+    forward, backward, op = primitive.fast_forward, primitive.fast_backward, Large(primitive)
+
+    @functools.wraps(forward)
+    def fast_forward(xp: Any, *arrays: Any, **params: Any) -> Any:
+        if xp is arrays_of_numpy and max([a.size for a in arrays if a is not None]) >= LARGE:
+            pair = op.pair(arrays, [a is not None for a in arrays], params)
+            if pair is not None:
+                return pair.forward_of(xp, *arrays, **params)
+        return forward(xp, *arrays, **params)
+
+    @functools.wraps(backward)
+    def fast_backward(xp: Any, g: Any, saved: Any, needs: Any, **params: Any) -> Any:
+        is_compiled = type(saved[0]) is Pair
+        return (_differentiate if is_compiled else backward)(xp, g, saved, needs, **params)
+
+    primitive.fast_forward, primitive.fast_backward = fast_forward, fast_backward
+
+
+def _differentiate(xp: Any, g: Any, saved: Any, needs: Any, **params: Any) -> Any:
+    pair, *arrays = saved
+    found = pair.differentiate(g, arrays)
+    return [x if need else None for x, need in zip(found, needs)]

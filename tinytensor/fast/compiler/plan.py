@@ -1,0 +1,230 @@
+"""The lines of a tape as loops over rows.
+
+A loop goes over the rows of one shape. It takes lines of that shape, lines with one number a row, and sums: along a
+row, which later lines of the same loop may read, and over the rows, which later loops may read. A line joins the
+earliest loop that has its operands. Nothing here knows an op or a layer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...backend import numpy as arrays
+from ...record.tape import ELEMENTWISE, SCANS, VIEWS, Line, NotRecorded, Recorded, Tape
+from .expressions import DEAR, ONLY_FLOAT32, TABLE, can_be_exponent
+
+STARTS = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf, "cumulative_sum": 0.0, "cumulative_prod": 1.0}
+"""What a sum, a product or a running one begins with."""
+
+ONE_BY_ONE = ELEMENTWISE | {"broadcast_to", "astype", "full"}
+
+
+class View(Line):
+    """A line that shapes an array anew: NumPy does it, on the array itself."""
+
+
+class Loop:
+    """Lines that one pass over some rows computes.
+
+    Attributes:
+        shape: the shape of the lines with a number for each element.
+        row_shape: the same, with 1 along the axes of a row; None if nothing is added up along one.
+        lines: the lines, in order.
+        columns: results of the sums over rows.
+    """
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+        self.row_shape: tuple[int, ...] | None = None
+        self.lines: list[Line] = []
+        self.columns: set[Recorded] = set()
+
+    def takes(self, line: Line, form: str) -> bool:
+        """True if a line of this form fits."""
+        if form != "element":
+            row = summed(line) if form != "column sum" else self.row_shape
+            columns = [*[x.shape for x in self.columns], *[line.result.shape] * (form == "column sum")]
+            fits = row is None or all(self._axes(row).isdisjoint(self._axes(column)) for column in columns)
+            is_there = self.shape == line.operands[0].shape and self.row_shape in (None, row)
+            return is_there and fits and self._levels(row, columns) <= 2
+        made = {known.result for known in self.lines} - self.columns
+        is_row = line.result.shape == self.row_shape and bool(made.intersection(line.operands))
+        return self.shape == line.result.shape or is_row
+
+    def _axes(self, shape: tuple[int, ...]) -> set[int]:
+        """The axes along which an array has one number for all."""
+        return {i for i, (n, m) in enumerate(zip(self.shape, shape)) if m == 1 != n}
+
+    def _levels(self, row: tuple[int, ...] | None, columns: Sequence[tuple[int, ...]]) -> int:
+        """In how many groups the axes of the rows lie, of such as are one long axis for every sum over rows."""
+        long = [i for i, n in enumerate(self.shape) if n != 1]
+        inner = self._axes(row) if row else {*long[-1:]}
+        sums = [tuple(i in self._axes(column) for column in columns) for i in long if i not in inner]
+        return len([1 for one, other in zip([None, *sums], sums) if one != other])
+
+    def is_full(self, array: Recorded) -> bool:
+        """True for a number for each element, False for one for each row."""
+        return array.shape == self.shape
+
+    def outputs(self, wanted: set[Recorded]) -> dict[Recorded, int]:
+        """The results that somebody else reads, numbered."""
+        found = [line.result for line in self.lines if line.result in wanted or line.result in self.columns]
+        return {x: i for i, x in enumerate(found)}
+
+    def arguments(self) -> dict[Recorded, int]:
+        """The arrays that it reads and does not make, numbered."""
+        made = {line.result for line in self.lines}
+        read = dict.fromkeys(x for line in self.lines for x in line.operands if x not in made)
+        return {x: i for i, x in enumerate(read)}
+
+
+def form_of(line: Line) -> str:
+    """How a loop computes a line. Raises NotRecorded for one that no loop computes."""
+    if any(0 in x.shape for x in (*line.operands, line.result)):
+        raise NotRecorded("no loop goes over an empty array")
+    if line.name in ONE_BY_ONE:
+        if line.name == "pow":
+            exponent_of(line)
+        kinds = {x.dtype.char for x in (*line.operands, line.result)}
+        if line.name not in TABLE or kinds - {"f", "d", "?"} or (line.name in ONLY_FLOAT32 and "d" in kinds):
+            raise NotRecorded(f"no loop computes {line.name} of {', '.join(sorted(kinds))}")
+        return "element"
+    if line.name in VIEWS:
+        return "view"
+    if line.result.dtype.char not in "fd":
+        raise NotRecorded(f"no loop adds up {line.result.dtype}")
+    axes, shape = line.options["axis"], line.operands[0].shape
+    long = [i for i in range(len(shape)) if shape[i] != 1]
+    inner = long[len(long) - _trailing(long, axes) :]
+    several = [i for i in long if i in axes]
+    if not several:
+        return "same"
+    if line.name in SCANS:
+        if several == inner:
+            return "row scan"
+        raise NotRecorded(f"no loop computes {line.name} along another axis than the last")
+    if several == inner:
+        return "row sum"
+    return "two sums" if inner else "column sum"
+
+
+def summed(line: Line) -> tuple[int, ...]:
+    """The shape of one number for each sum, or running sum, of a line."""
+    return tuple(1 if i in line.options["axis"] else n for i, n in enumerate(line.operands[0].shape))
+
+
+def exponent_of(line: Line) -> float:
+    """The exponent of a power. Raises NotRecorded unless it is a number that products and roots lead to."""
+    exponent = line.arguments[1]
+    if isinstance(exponent, Recorded) or not isinstance(line.arguments[0], Recorded) or not can_be_exponent(exponent):
+        raise NotRecorded(f"no loop computes a power with the exponent {exponent}")
+    return float(exponent)
+
+
+def _trailing(long: Sequence[int], axes: Sequence[int]) -> int:
+    """How many of the last axes are added up."""
+    count = 0
+    while count < len(long) and long[-1 - count] in axes:
+        count += 1
+    return count
+
+
+def split_sums(tape: Tape, lines: Sequence[Line]) -> list[Line]:
+    """The lines, with a sum along rows and over rows as two lines."""
+    found = []
+    for line in lines:
+        form = form_of(line)
+        if form == "same":  # over axes of length 1
+            found.append(Line("broadcast_to", line.arguments, {}, line.result))
+            continue
+        if form != "two sums":
+            found.append(line)
+            continue
+        x, axes = line.operands[0], line.options["axis"]
+        long = [i for i in range(x.ndim) if x.shape[i] != 1]
+        inner = tuple(long[len(long) - _trailing(long, axes) :])
+        shape = tuple(1 if i in inner else n for i, n in enumerate(x.shape))
+        rows = tape.write(line.name, (x,), {"axis": inner}, shape, x.dtype)
+        if all(known.result is not rows for known in found):
+            found.append(Line(line.name, (x,), {"axis": inner}, rows))
+        found.append(Line(line.name, (rows,), line.options, line.result))
+    return found
+
+
+def plan(tape: Tape, lines: Sequence[Line]) -> list[Loop | View]:
+    """Loops, and views between them, in the order in which they run."""
+    steps: list[Loop | View] = []
+    ready: dict[Recorded, int] = {}  # the step that made an array, or the next one, where its sum is complete
+    for line in split_sums(tape, lines):
+        form = form_of(line)
+        first = max([ready.get(x, 0) for x in line.operands], default=0)
+        if form == "view":
+            steps.append(View(*line))
+            ready[line.result] = len(steps)
+            continue
+        places = range(first, len(steps))
+        loops = [(i, loop) for i in places if isinstance(loop := steps[i], Loop) and loop.takes(line, form)]
+        if not loops:
+            loops = [(len(steps), Loop(line.result.shape if form == "element" else line.operands[0].shape))]
+            steps.append(loops[0][1])
+            if not loops[0][1].takes(line, form):
+                raise NotRecorded("a sum over axes that are far apart")
+        at, loop = loops[0]
+        loop.lines.append(line)
+        if form in ("row sum", "row scan"):
+            loop.row_shape = summed(line)
+        if form == "column sum":
+            loop.columns.add(line.result)
+        ready[line.result] = at + (form == "column sum")
+    return steps
+
+
+def phases(loop: Loop) -> dict[Recorded, int]:
+    """The pass over a row in which each result is known: numbers of the row at its end, or before all, which is -1."""
+    found: dict[Recorded, int] = {}
+    scans = {line.result for line in loop.lines if line.name in SCANS}
+    for line in loop.lines:
+        operands = [x for x in line.operands if x in found]
+        if line.name not in ONE_BY_ONE or loop.is_full(line.result):  # a loop with a running sum has no vectors
+            found[line.result] = max([found[x] + (x in scans or not loop.is_full(x)) for x in operands], default=0)
+        else:
+            found[line.result] = max([found[x] for x in operands], default=-1)
+    return found
+
+
+def kept_for_later(loop: Loop, known: dict[Recorded, int], outputs: Collection[Recorded]) -> dict[Recorded, None]:
+    """Results for each element that a later pass over the row reads again: those that are dear to compute."""
+    lines = {line.result: line for line in loop.lines}
+    found: dict[Recorded, None] = {}
+
+    def look(x: Recorded, phase: int) -> None:
+        if x not in lines or not loop.is_full(x) or (loop.row_shape and x.shape == loop.row_shape != loop.shape):
+            return
+        if known[x] < phase and (x in outputs or lines[x].name in (*DEAR, *SCANS)):
+            found[x] = None
+            return
+        for operand in lines[x].operands:
+            look(operand, phase)
+
+    for line in loop.lines:
+        if line.name not in ONE_BY_ONE or line.result in outputs:
+            for operand in line.operands:
+                if loop.is_full(line.result) or line.name not in ONE_BY_ONE:
+                    look(operand, known[line.result])
+    return found
+
+
+def operand_type(line: Line) -> Any:
+    """The dtype in which a line computes: that of its result; for a comparison, the common one of its operands."""
+    if line.name == "where":
+        return line.result.dtype
+    if line.result.dtype.char != "?" or line.name in ("full", "broadcast_to"):
+        return line.result.dtype
+    ones = [np.ones((), x.dtype) if isinstance(x, Recorded) else x for x in line.arguments]
+    if line.name == "astype" or all(x.dtype.char == "?" for x in line.operands):
+        return line.operands[0].dtype
+    return arrays.add(*ones).dtype if len(ones) == 2 else line.operands[0].dtype

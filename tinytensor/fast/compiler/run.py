@@ -1,0 +1,284 @@
+"""A plan, run on arrays: each loop bound to their strides, compiled, and called for its rows on our threads."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import sys
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...backend import numpy as names
+from ...record.tape import Line, Recorded, Tape
+from ..pool import LEAST, empty
+from ..threads import GRAIN, SHARES, in_shares
+from .expressions import DEAR
+from .llvm import compile_text
+from .loops import Writer
+from .plan import STARTS, Loop, plan
+
+SHORT = 1024  # elements of a row that are added up in their own dtype, in one part for each place of a vector
+WORK = 12  # element-wise operations that a function in DEAR is worth
+
+
+class Program:
+    """The compiled lines of a tape.
+
+    Args:
+        tape: where the lines are.
+        given: the arrays that a call is given, in order.
+        results: those that it returns.
+
+    Raises NotRecorded if there is a line that no loop computes.
+    """
+
+    def __init__(self, tape: Tape, given: Sequence[Recorded], results: Sequence[Recorded]) -> None:
+        self.given, self.results = list(given), list(results)
+        self.steps: list[Any] = [*plan(tape, tape.needed(results, given))]
+        reads = [step.arguments() if isinstance(step, Loop) else step.operands for step in self.steps]
+        for i, step in enumerate(self.steps):
+            wanted = {*self.results}.union(*reads[i + 1 :])
+            if isinstance(step, Loop):
+                self.steps[i] = Pass(step, wanted)
+
+    def __call__(self, *arrays: Any) -> list[Any]:
+        """Compute the results."""
+        there = dict(zip(self.given, arrays))
+        for step in self.steps:
+            if isinstance(step, Pass):
+                step.run(there)
+            else:
+                there[step.result] = getattr(names, step.name)(there[step.operands[0]], **step.options)
+        return [there[x] for x in self.results]
+
+
+class Bound(NamedTuple):
+    """A loop for arrays of some strides.
+
+    Attributes:
+        function: compiled.
+        keeps: what keeps it, and the two addresses, in memory.
+        sizes, numbers: addresses of what it reads besides arrays.
+        rows, length: how many rows there are, and the elements of one.
+        shares: into how many parts the rows are divided, on any number of threads.
+        copied: the arguments that it wants contiguous, with the shape of all elements or not.
+        order: of the axes in its outputs; () for the usual one.
+        scratch: the dtypes of the rows that it keeps for itself.
+        few: how many rows of zeros in float32 it takes as well.
+    """
+
+    function: Any
+    keeps: Any
+    sizes: int
+    numbers: int
+    rows: int
+    length: int
+    shares: int
+    copied: dict[int, bool]
+    order: tuple[int, ...]
+    scratch: list[Any]
+    few: int
+
+
+class Pass:
+    """One loop of a program."""
+
+    def __init__(self, loop: Loop, wanted: set[Recorded]) -> None:
+        self.loop, self.wanted = loop, wanted
+        self.arguments, self.outputs = list(loop.arguments()), loop.outputs(wanted)
+        self.columns = [line for line in loop.lines if line.result in loop.columns]
+        self.bound: dict[Any, Bound] = {}
+        dear = sum(line.name in DEAR for line in loop.lines)
+        self.size = math.prod(loop.shape)
+        self.work = self.size * (2 + len(loop.lines) + WORK * dear)
+
+    def run(self, there: dict[Recorded, Any]) -> None:
+        """Compute its outputs from the arrays that are there, and put them there."""
+        arrays = [there[x] for x in self.arguments]
+        key = tuple([a.strides for a in arrays])
+        bound = self.bound.get(key) or self.bound.setdefault(key, self._bind(arrays))
+        for i, is_full in bound.copied.items():
+            array = np.broadcast_to(arrays[i], self.loop.shape) if is_full else arrays[i]
+            arrays[i] = np.ascontiguousarray(array.transpose(bound.order) if bound.order else array)
+        for x in self.outputs:
+            arrays.append(None if x in self.loop.columns else self._output(x, bound.order, there))
+        pointers = [0 if a is None else address(a) for a in arrays]
+        if not self.columns and bound.shares < 2 and not bound.scratch:
+            if self.size:
+                bound.function(0, bound.rows, bound.sizes, bound.numbers, *pointers)
+            return
+        sums: dict[int, list[Any]] = {}
+
+        def rows(part: slice) -> None:
+            mine, scratch = list(pointers), [np.empty(bound.length, dtype) for dtype in bound.scratch]
+            sums[part.start] = totals = [_start(line) for line in self.columns]
+            for line, total in zip(self.columns, totals):
+                mine[len(self.arguments) + self.outputs[line.result]] = address(total)
+            scratch += [np.zeros(bound.length, np.float32) for _ in range(bound.few)]
+            mine += map(address, scratch)
+            bound.function(part.start, part.stop, bound.sizes, bound.numbers, *mine)
+
+        def some_shares(some: slice) -> None:
+            for i in range(some.start, some.stop):
+                rows(slice(bound.rows * i // bound.shares, bound.rows * (i + 1) // bound.shares))
+
+        if self.size:
+            in_shares(some_shares, bound.shares)
+        for i, line in enumerate(self.columns):
+            parts = [sums[start][i] for start in sorted(sums)] or [_start(line)]
+            there[line.result] = _combine(parts, line).astype(line.result.dtype, copy=False)
+
+    def _output(self, x: Recorded, order: tuple[int, ...], there: dict[Recorded, Any]) -> Any:
+        make = empty if self.size * 8 >= LEAST else np.empty
+        if not order or x.shape != self.loop.shape:
+            there[x] = out = make(x.shape, x.dtype)
+        else:
+            out = make(tuple([x.shape[i] for i in order]), x.dtype)
+            there[x] = out.transpose(np.argsort(order))
+        return out
+
+    def _bind(self, arrays: Sequence[Any]) -> Bound:
+        layout = Layout(self.loop, self.outputs, arrays)
+        strides = {x: layout.inner[i] for i, x in enumerate(self.arguments)}
+        written = Writer(self.loop, self.wanted, strides, layout.length > SHORT).write()
+        found, engine = compile_text(written.text)
+        count = len(self.arguments) + len(self.outputs) + len(written.scratch) + written.few
+        kinds = ctypes.c_int64, ctypes.c_int64, *[ctypes.c_void_p] * (2 + count)
+        function = ctypes.CFUNCTYPE(None, *kinds)(found)
+        sizes, numbers = np.array(layout.sizes, np.int64), np.array([*written.numbers, 0.0])
+        largest = max([line.result.size for line in self.columns], default=0)
+        shares = self.size // (8 * largest) if largest else SHARES
+        shares = 1 << max(1, min(shares, SHARES, self.work // GRAIN, layout.rows)).bit_length() - 1
+        return Bound(
+            function, (engine, sizes, numbers), address(sizes), address(numbers), layout.rows, layout.length,
+            shares, layout.copied, layout.order, [x.dtype for x in written.scratch], written.few,
+        )  # fmt: skip
+
+
+def _told_address(array: Any) -> int:
+    found: int = array.__array_interface__["data"][0]
+    return found
+
+
+def _read_address(array: Any) -> int:
+    return _pointer_at(id(array) + object.__basicsize__).value or 0
+
+
+_pointer_at, _probe = ctypes.c_void_p.from_address, np.empty(1)
+_can_read = sys.implementation.name == "cpython" and _read_address(_probe) == _told_address(_probe)
+address = _read_address if _can_read else _told_address
+"""The address of an array's elements. In CPython it is the first field of the array, to read which takes a tenth."""
+
+
+def _start(line: Line) -> Any:
+    """What a sum over rows begins with; in float64."""
+    x = line.result
+    return np.full(x.shape, STARTS[line.name], np.float64 if line.name in ("sum", "prod") else x.dtype)
+
+
+def _combine(parts: Sequence[Any], line: Line) -> Any:
+    total = parts[0]
+    for part in parts[1:]:
+        total = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}[line.name](total, part)
+    return total
+
+
+class Layout:
+    """How a loop goes over arrays: rows in two levels, with a stride of each array for each, and along a row 1 or 0."""
+
+    def __init__(self, loop: Loop, outputs: Any, arrays: Sequence[Any]) -> None:
+        self.loop, self.shape = loop, loop.shape
+        self.copied: dict[int, bool] = {}
+        self.order: tuple[int, ...] = ()
+        axes = tuple(range(len(self.shape)))
+        strides = [self._broadcast(a.shape, a.strides, a.itemsize) for a in arrays]
+        if loop.row_shape is None and not loop.columns:
+            axes = self._natural(axes, arrays, strides)
+        for x in outputs:
+            own = self._broadcast(x.shape, _contiguous(x.shape), 1)
+            strides.append(self._ordered() if x.shape == self.shape else own)
+        long = [i for i in axes if self.shape[i] != 1]
+        row = [i for i in long if loop.row_shape is not None and loop.row_shape[i] == 1] or long[-1:]
+        for i, a in enumerate(arrays):
+            if not self._fits_row(strides[i], row):
+                self._copy(strides, i, a, arrays)
+        outer = long[: len(long) - len(row)]
+        while loop.row_shape is None and outer and all(self._merges(s, outer[-1], row[0]) for s in strides):
+            row.insert(0, outer.pop())
+        levels = self._levels(strides, outer)
+        if len(levels) > 2:
+            for i, a in enumerate(arrays):
+                self._copy(strides, i, a, arrays, full=True)
+            levels = self._levels(strides, outer)
+        assert len(levels) <= 2, "`Loop.takes` sees to it"
+        self.length = math.prod(self.shape[i] for i in row)
+        self.rows = math.prod(self.shape[i] for i in outer)
+        inner = math.prod(self.shape[i] for i in levels[-1]) if len(levels) == 2 else 1
+        self.inner = [s[row[-1]] if row else 0 for s in strides]
+        self.sizes = [self.length, inner]
+        for s in strides:
+            ends = [s[level[-1]] for level in levels]
+            self.sizes += [ends[0], ends[1]] if len(ends) == 2 else [ends[0] if ends else 0, 0]
+
+    def _broadcast(self, shape: Any, strides: Any, itemsize: int) -> tuple[int, ...]:
+        """The strides in elements along the axes of the loop: 0 where the array has one for all."""
+        extra = len(self.shape) - len(shape)
+        known = [0 if n == 1 else step // itemsize for n, step in zip(shape, strides)]
+        return (*[0] * extra, *known)
+
+    def _natural(self, axes: tuple[int, ...], arrays: Sequence[Any], strides: Any) -> tuple[int, ...]:
+        """The axes from the one of the longest stride on, for an array that has all elements; outputs lie so, too."""
+        full = next((s for a, s in zip(arrays, strides) if a.shape == self.shape and 0 not in s), None)
+        if full is None or list(full) == sorted(full, reverse=True):
+            return axes
+        self.order = tuple(sorted(axes, key=lambda i: -abs(full[i])))
+        return self.order
+
+    def _fits_row(self, s: Any, row: Any) -> bool:
+        if not row or all(s[i] == 0 for i in row):
+            return True
+        return s[row[-1]] == 1 and all(self._merges(s, i, j) for i, j in pairwise(row))
+
+    def _merges(self, s: Any, i: int, j: int) -> bool:
+        return s[i] == s[j] * self.shape[j]
+
+    def _copy(self, strides: Any, i: int, array: Any, arrays: Any, full: bool = False) -> None:
+        """Take argument i as a contiguous copy."""
+        is_full = full or bool(self.order) or not self._fits_own(array)
+        self.copied[i] = is_full
+        strides[i] = self._ordered() if is_full else self._broadcast(array.shape, _contiguous(array.shape), 1)
+
+    def _ordered(self) -> tuple[int, ...]:
+        """The strides of an array of all elements that is contiguous in the order of the axes."""
+        axes = self.order or tuple(range(len(self.shape)))
+        steps = _contiguous([self.shape[i] for i in axes])
+        return tuple(0 if n == 1 else steps[axes.index(i)] for i, n in enumerate(self.shape))
+
+    def _fits_own(self, array: Any) -> bool:
+        """True if a contiguous copy in its own shape is the same along whole rows, or not at all."""
+        s = self._broadcast(array.shape, _contiguous(array.shape), 1)
+        long = [i for i in range(len(self.shape)) if self.shape[i] != 1]
+        row = [i for i in long if self.loop.row_shape is not None and self.loop.row_shape[i] == 1] or long[-1:]
+        return self._fits_row(s, row)
+
+    def _levels(self, strides: Any, outer: Any) -> list[list[int]]:
+        """The outer axes in groups of such as are one long axis for every array."""
+        groups: list[list[int]] = []
+        for i in outer:
+            if groups and all(self._merges(s, groups[-1][-1], i) for s in strides):
+                groups[-1].append(i)
+            else:
+                groups.append([i])
+        return groups
+
+
+def _contiguous(shape: Any) -> tuple[int, ...]:
+    """Strides in elements."""
+    steps, step = [], 1
+    for n in reversed(shape):
+        steps.append(step)
+        step *= n
+    return tuple(reversed(steps))
