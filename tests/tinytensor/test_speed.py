@@ -175,7 +175,7 @@ import tinytensor as tt
 from tinytensor.fast import numpy, pool
 result = tt.ones(1 << 20) + 1
 pooled = len(pool._loans) > 0
-large, small = (numpy.kernel("relu", np.ones(size, np.float32)) for size in (numpy.LARGE, numpy.LARGE - 1))
+large, small = (numpy.kernel("gelu", np.ones(size, np.float32)) for size in (numpy.LARGE, numpy.LARGE - 1))
 print(numpy.loops, tt.get_num_threads(), before <= settings())
 print(*["pool"] * pooled, *["loops"] * (large is not None), *["small"] * (small is not None))
 print(tt.speed_up())

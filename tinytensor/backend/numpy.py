@@ -154,6 +154,7 @@ def _add_many(x: Any, key: tuple[Any, ...], values: Any) -> None:
     parts = [np.asarray(part) for part in key]
     if values.dtype != np.float64 or any(part.dtype.kind not in "iu" for part in parts):
         return np.add.at(x, key, values)
+    parts = [part.astype(np.intp, copy=False) for part in parts]
     parts = [np.where(part < 0, part + n, part) for part, n in zip(parts, x.shape)]
     if any(part.size and not 0 <= part.min() <= part.max() < n for part, n in zip(parts, x.shape)):
         return np.add.at(x, key, values)  # raises IndexError

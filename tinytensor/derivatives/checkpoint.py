@@ -66,11 +66,13 @@ class Call:
     def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any, generator: Any, context: Any) -> None:
         self.function, self.args, self.kwargs, self.generator = function, args, kwargs, generator
         self.context: contextvars.Context = context
+        self.was_watched = state.plain is None
 
     def again(self) -> tuple[Any, list[Node]]:
         """The result, and the nodes that lead to it."""
         modes = state.change(grad_enabled=True, anomaly=False, recording=None, observer=None)
         generator = random.get_state() if self.generator is not None else None
+        state.plain = None if self.was_watched else state.plain  # so that the same ops compute
         former, state.recomputing = state.recomputing, True
         start = tick()
         try:

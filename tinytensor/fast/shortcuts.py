@@ -40,7 +40,9 @@ def shorten(primitive: Primitive) -> Callable[..., Any] | None:
     """
     if not primitive.pure:
         return named_after(primitive, _fused(primitive))
-    if primitive.variadic or len(primitive.inputs) > 2:
+    if primitive.variadic:
+        return None
+    if len(primitive.inputs) > 2:
         return named_after(primitive, _general(primitive))
     return named_after(primitive, (_unary if len(primitive.inputs) == 1 else _binary)(primitive))
 

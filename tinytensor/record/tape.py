@@ -105,7 +105,7 @@ class Tape:
 
     def write(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any], shape: Any, dtype: Any) -> Recorded:
         """One more line; the same call twice is one line."""
-        key = (name, *map(_identity, arguments), *map(_identity, options.items()))
+        key = (name, *map(identity, arguments), *map(identity, options.items()))
         if key not in self._known:
             self._known[key] = self._array(shape, np.dtype(dtype))
             self.lines.append(Line(name, arguments, options, self._known[key]))
@@ -185,9 +185,11 @@ def _flat(value: Any) -> Iterator[Recorded]:
             yield from _flat(item)
 
 
-def _identity(value: Any) -> Any:
-    """What tells two arguments apart; 1, 1.0 and True are three."""
-    return type(value), repr(value) if isinstance(value, float) else value
+def identity(value: Any) -> Any:
+    """What tells two arguments apart: 1, 1.0 and True are three, and so are 0.0, -0.0 and NaN."""
+    if isinstance(value, tuple):
+        return tuple(map(identity, value))
+    return type(value), repr(value) if isinstance(value, (float, np.floating)) else value
 
 
 # ---- the namespace
@@ -323,7 +325,7 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "asarray": lambda x, dtype=None: x if dtype is None else _astype(x, dtype),
     "astype": _astype,
     "broadcast_to": _broadcast_to,
-    "copy": lambda x: x,
+    "copy": lambda x: x.tape.write("copy", (x,), {}, x.shape, x.dtype),
     "expand_dims": lambda x, axis: _expand_dims(x, axis),
     "flip": _flip,
     "matrix_transpose": lambda x: _permute(x, (*range(x.ndim - 2), -1, -2)),
@@ -331,7 +333,7 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "permute_dims": _permute,
     "full_like": _full_like,
     "ones_like": lambda x, dtype=None: _full_like(x, 1, dtype),
-    "positive": lambda x: x,
+    "positive": lambda x: x.tape.write("copy", (x,), {}, x.shape, x.dtype),
     "reshape": _reshape,
     "squeeze": lambda x, axis: _squeeze(x, axis),
     "zeros_like": lambda x, dtype=None: _full_like(x, 0, dtype),

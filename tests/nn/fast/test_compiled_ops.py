@@ -113,6 +113,18 @@ def test_each_is_compiled(name, monkeypatch):
     assert made
 
 
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name not in ("hardtanh", "relu6", "threshold")])
+def test_second_derivatives_are_the_formulas(name):
+    found = []
+    for textbook in (False, True):
+        x, y = (tt.tensor(z, requires_grad=True) for z in np.random.default_rng(2).standard_normal((2, 4, 6, 8)))
+        with tt.textbook() if textbook else tt.enable_grad():
+            (first,) = tt.grad((FUNCTIONS[name](x, y) ** 3).sum(), [x], create_graph=True)
+            found.append(tt.grad((first * first).sum(), [x])[0].numpy())
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-9, atol=1e-12)
+
+
 def test_running_statistics_are_the_formulas():
     x = tt.tensor(np.random.default_rng(0).standard_normal((5, 3, 4)))
     found = []

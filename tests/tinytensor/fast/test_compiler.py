@@ -235,3 +235,126 @@ def test_the_memory_of_a_graph_is_not_kept(all_sizes):
     del x, out
     gc.collect()
     assert dead() is None
+
+
+def test_what_was_recorded_for_other_numbers_is_not_taken(all_sizes):
+    mask, x = tt.asarray(np.array([True, False, True])), tt.asarray(np.array([1.0, 2.0, 3.0]))
+    signs = [np.signbit(tt.where(mask, x, zero).numpy()[1]) for zero in (0.0, -0.0, 0.0)]
+    assert signs == [False, True, False]
+    (found,), (expected,) = computed(lambda xp, x: xp.copysign(x, xp.full_like(x, -0.0)) + xp.zeros_like(x), x.numpy())
+    np.testing.assert_array_equal(found, expected)
+    try:
+        found = []
+        for dtype in (tt.float32, tt.float64):
+            tt.set_default_dtype(dtype)
+            found.append(F.mish(mask).dtype)
+    finally:
+        tt.set_default_dtype(tt.float32)
+    assert found == [tt.float32, tt.float64]
+
+
+def test_fields_of_records_are_read_where_they_lie(all_sizes):
+    for kinds in ([("a", "i1"), ("b", "f4")], [("a", "f4"), ("b", "f8")]):
+        records = np.zeros(5, kinds)
+        records["b"] = np.arange(5) - 2
+        found = tt.sigmoid(tt.asarray(records["b"], copy=False)).numpy()
+        np.testing.assert_allclose(found, 1 / (1 + np.exp(2 - np.arange(5))), rtol=1e-6)
+
+
+def test_equal_products_differ_by_nothing():
+    x = np.random.default_rng(0).standard_normal(1000)
+    for found, expected in zip(*computed(lambda xp, x, y: [x * x - y * y, xp.sqrt(x * x - y * y)], x, x.copy())):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_quotients_of_rows_are_whole_where_they_should_be():
+    x, rows = np.outer(np.arange(1.0, 200), [1, 2, 3]), np.arange(1.0, 200)[:, None]
+    for dtype in (np.float32, np.float64):
+        (found,), (expected,) = computed(lambda xp, x, y: xp.floor(x / y), x.astype(dtype), rows.astype(dtype))
+        np.testing.assert_array_equal(found, expected)
+    rows = np.array([[0.0], [1e-310], [np.inf], [np.nan], [-0.0], [1e308]])
+    x = np.array([[1.0, 0.0, -1.0, np.inf, np.nan, 1e-310]])
+    (found,), (expected,) = computed(lambda xp, x, y: x / y + 0 * x * 0, np.repeat(x, 6, 0), rows)
+    np.testing.assert_allclose(found, expected, rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda xp, x: xp.where((x > 0) + (x > -5), x, 0.0),
+        lambda xp, x: xp.where((x > 0) == (x > 2), x, 0.0),
+        lambda xp, x: xp.where(xp.maximum(x > 0, x > 2), x, 0.0),
+        lambda xp, x: xp.where(xp.logical_not(x), x, 1.0),
+        lambda xp, x: xp.where(x, x, 1.0),
+    ],
+)
+def test_arithmetic_of_masks_goes_by_the_lines(function):
+    with pytest.raises(NotRecorded):
+        computed(function, np.array([1.0, -2.0, 3.0, 0.0]))
+
+
+def test_a_running_sum_that_a_later_pass_reads():
+    x = np.random.default_rng(0).standard_normal((4, 30))
+
+    def function(xp, x):
+        return xp.exp(xp.cumulative_sum(x, axis=1)) * xp.sum(
+            x - xp.max(x, axis=1, keepdims=True), axis=1, keepdims=True
+        )
+
+    (found,), (expected,) = computed(function, x)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_a_copy_is_a_copy(all_sizes):
+    x = tt.asarray(np.ones(4))
+    y = tt.positive(x) * 1.0
+    (found,), _ = computed(lambda xp, x: [xp.copy(x)], x.numpy())
+    found[0] = 99
+    assert x.numpy().max() == y.numpy().max() == 1
+
+
+def test_wrappers_of_users_are_called_each_time(all_sizes, monkeypatch):
+    import functools
+
+    op, calls = tt.sigmoid.op, []
+    rule, reads = op.rules["x"]
+
+    @functools.wraps(rule)
+    def loud(*args):
+        calls.append(len(calls))
+        return rule(*args) * len(calls)
+
+    monkeypatch.setitem(op.rules, "x", (loud, reads))
+    found = []
+    for _ in range(3):
+        x = tt.tensor(np.zeros(3), requires_grad=True)
+        found.append(tt.grad(tt.sigmoid(x).sum(), [x])[0].numpy()[0])
+    assert found == [0.25, 0.5, 0.75]
+    assert len(calls) == 3
+
+
+def test_a_number_that_changes_in_each_step_is_not_recorded_each_time(all_sizes, monkeypatch):
+    recorded = []
+    monkeypatch.setattr(
+        jit.Pair, "__init__", lambda self, *args, own=jit.Pair.__init__: recorded.append(own(self, *args))
+    )
+    x = tt.tensor(np.linspace(-1, 1, 7), requires_grad=True)
+    for step in range(20):
+        slope = 0.01 * (step + 1)
+        found = F.leaky_relu(x, slope)
+        np.testing.assert_allclose(found.numpy(), np.where(x.numpy() > 0, x.numpy(), slope * x.numpy()))
+    assert len(recorded) <= jit.VARIANTS
+
+
+def test_few_bits_of_an_index_are_enough():
+    ids = np.random.default_rng(0).integers(0, 120, 6000)
+    for dtype in (np.int8, np.uint8, np.int64):
+        x = tt.tensor(np.ones((1000, 2)), requires_grad=True)
+        (found,) = tt.grad(x[tt.asarray(ids.astype(dtype))].sum(), [x])
+        np.testing.assert_array_equal(found.numpy()[:, 0], np.bincount(ids, minlength=1000))
+
+
+def test_numbers_as_weights(all_sizes):
+    x = tt.asarray(np.random.default_rng(0).standard_normal((3, 5)))
+    found = tt.ops["layer_norm"].call(x, 2.0, 1.0, eps=1e-5)
+    np.testing.assert_allclose(found.numpy(), 2 * F.layer_norm(x, (5,)).numpy() + 1, rtol=1e-12)

@@ -8,29 +8,31 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
-from types import ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
+from ... import dtypes
 from ...backend import numpy as arrays_of_numpy
 from ...engine import node_of, run
 from ...grad_mode import Fuser
 from ...modes import state
 from ...node import Node
 from ...primitive import Primitive
-from ...record.tape import REDUCTIONS, VIEWS, NotRecorded, Recorded, Tape, record
+from ...record.tape import REDUCTIONS, VIEWS, NotRecorded, Recorded, Tape, identity, record
 from ...tensor import Tensor, wrap
 from ..texts import Count, replaced
-from ..workers import InterruptsLater
 
 LARGE = 1 << 14  # elements from which on a compiled function takes less time than NumPy's passes
 LLVM = 16  # the first such version
 MOST = 512  # programs that are kept of one function
+VARIANTS = 8  # for the same shapes; a number that changes in each step would have it recorded each time
 WORTH_ALONE = {
     "sigmoid", "log1p", "expm1", "erf", "pow", "where", "sign", "sum", "max", "min", "logaddexp", "cumulative_sum",
     "cumulative_prod",
@@ -40,7 +42,23 @@ WORTH_ALONE = {
 BY_TEXT = {"silu", "gelu", "gelu_tanh", "softmax", "log_softmax", "layer_norm", "rms_norm", "relu"}
 """Ops that have a fast pair by hand, for GPUs and small arrays, and compute large ones faster from their text."""
 
+FOLDERS = tuple(
+    os.path.join(path, folder, "")
+    for path in sys.modules[__name__.partition(".")[0]].__path__
+    for folder in ("", "nn", "models")[os.path.basename(path) != "tinytensor" :]
+)
+"""The library's own; in a checkout without links, `nn` and `models` lie next to the package."""
+
 _compiling = threading.RLock()
+
+
+def _after_fork() -> None:
+    global _compiling
+    _compiling = threading.RLock()  # another thread of the parent may hold the former one
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 @functools.cache
@@ -54,10 +72,15 @@ def can_compile() -> bool:
     """True if compiling is on, and LLVM is a version whose pointers have no type."""
     if not is_on():
         return False
-    with InterruptsLater():  # half imported, it would fail later
-        import llvmlite.binding
+    from ..workers import InterruptsLater
 
-        from . import run  # noqa: F401
+    try:
+        with InterruptsLater():  # half imported, it would fail later
+            import llvmlite.binding
+
+            from . import run  # noqa: F401
+    except (ImportError, OSError):  # one that does not go with this system
+        return False
     return llvmlite.binding.llvm_version_info[0] >= LLVM
 
 
@@ -67,6 +90,7 @@ class Programs(dict[Any, Any]):
     def __init__(self, make: Callable[..., Any]) -> None:
         super().__init__()
         self.make = make
+        self.variants: dict[Any, int] = {}
 
     def find(self, key: Any, *arguments: Any) -> Any:
         """The program for a key, made when it is first asked for."""
@@ -75,11 +99,16 @@ class Programs(dict[Any, Any]):
         except KeyError:
             pass
         with _compiling:
-            if len(self) >= MOST:
-                self.clear()
             if key not in self:
+                if len(self) >= MOST:
+                    self.clear()
+                    self.variants.clear()
+                shapes = key[0]
+                self.variants[shapes] = self.variants.get(shapes, 0) + 1
+                if self.variants[shapes] > VARIANTS:
+                    return None
                 self[key] = self._try(*arguments)
-        return self[key]
+            return self[key]
 
     def _try(self, *arguments: Any) -> Any:
         if not can_compile() or any(isinstance(owner, ModuleType) for owner, _ in replaced):
@@ -94,9 +123,27 @@ class Programs(dict[Any, Any]):
 
 
 def key_of(values: Sequence[Any], params: dict[str, Any]) -> Any:
-    """Shapes and dtypes of arrays, numbers with their types, and how often something was replaced."""
-    shapes = [(a.shape, a.dtype.char) if type(a) is np.ndarray else (type(a), a) for a in values]
-    return Count.replacements, *shapes, *params.items()
+    """Shapes and dtypes of arrays with settings of the process; and numbers with their types."""
+    shapes = [(a.shape, a.dtype.char) if type(a) is np.ndarray else None for a in values]
+    numbers = [identity(a) for a in values if type(a) is not np.ndarray]
+    settings = Count.replacements, dtypes.get_default_dtype().char
+    return (*settings, *shapes), (*numbers, *[(name, identity(value)) for name, value in params.items()])
+
+
+@functools.cache
+def is_ours(function: Callable[..., Any]) -> bool:
+    """True for a function of the library that shows nothing: others may print or count, in each call."""
+    found, waiting = set[Any](), [function]
+    while waiting:
+        one = waiting.pop()
+        codes = [one.__code__, *[c for c in one.__code__.co_consts if isinstance(c, CodeType)]]
+        names = {name for code in codes for name in code.co_names}
+        if not one.__code__.co_filename.startswith(FOLDERS) or names & {"print", "breakpoint", "input"}:
+            return False
+        found.add(one)
+        called = [one.__globals__.get(name) for name in names] + [getattr(one, "__wrapped__", None)]
+        waiting += [f for f in called if isinstance(f, FunctionType) and f not in found]
+    return True
 
 
 def faster(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -121,6 +168,8 @@ def faster(function: Callable[..., Any]) -> Callable[..., Any]:
 def _program(function: Callable[..., Any], values: Sequence[Any], params: dict[str, Any]) -> Any:
     from .run import Program
 
+    if not is_ours(function):
+        return None
     likes = [a for a in values if isinstance(a, np.ndarray)]
 
     def call(xp: Any, *recorded: Any) -> Any:
@@ -132,7 +181,13 @@ def _program(function: Callable[..., Any], values: Sequence[Any], params: dict[s
     names = [line.name for line in lines if line.name not in (*VIEWS, "broadcast_to")]
     if len(names) < 2 and not WORTH_ALONE.intersection(names):
         return None
-    return Program(tape, tape.inputs, tape.results)
+    return Program(tape, tape.inputs, tape.results).prepare()
+
+
+class Saved(tuple[Any, ...]):
+    """Arrays that a pair puts aside, and the pair."""
+
+    pair: Pair
 
 
 class Pair:
@@ -141,6 +196,8 @@ class Pair:
     def __init__(self, primitive: Primitive, values: Any, needs: Sequence[bool], params: dict[str, Any]) -> None:
         from .run import Program
 
+        if not is_ours(getattr(primitive, "formula", primitive.function)):
+            raise NotRecorded("it is a function of a user, which may print")
         tape, given = Tape(), list[Recorded]()
         inputs: list[Any] = []
         for value, need in zip(values, needs):
@@ -152,7 +209,8 @@ class Pair:
             inputs[-1].requires_grad = need
         before = state.change(textbook=True, grad_enabled=True, observer=None, recording=None, told=None, anomaly=False)
         try:
-            result, *others = results = _several(primitive.function(*inputs, **params))
+            whole = getattr(primitive, "whole", primitive.function)
+            result, *others = results = _several(whole(*inputs, **params))
             if any(x._node is not None for x in others):
                 raise NotRecorded("more than one result has a gradient")
             wanted: list[Any] = [x._node for x, need in zip(inputs, needs) if need]
@@ -169,17 +227,18 @@ class Pair:
         backward = tape.needed(gradients, [*given, out, *sums])
         read = {x for line in backward for x in line.operands} | {*gradients}
         self.saved = [x for x in (out, *sums) if x in read]
-        self.forward = Program(tape, given, [*outs, *self.saved])
+        self.forward = Program(tape, given, [*outs, *self.saved]).prepare()
         self.count = len(outs)
-        self.backward = Program(tape, [*given, *self.saved, g], gradients) if wanted else None
+        self.backward = Program(tape, [*given, *self.saved, g], gradients).prepare() if wanted else None
         self.needs = tuple(needs)
 
     def forward_of(self, xp: Any, *values: Any, **params: Any) -> tuple[Any, tuple[Any, ...]]:
         """The result, and what `differentiate` wants."""
         there = [a for a in values if a is not None]
         found = self.forward(*there)
-        self_and_saved = (self, *there, *found[self.count :])
-        return found[0] if self.count == 1 else tuple(found[: self.count]), self_and_saved
+        saved = Saved((*there, *found[self.count :]))
+        saved.pair = self
+        return found[0] if self.count == 1 else tuple(found[: self.count]), saved
 
     def differentiate(self, g: Any, saved: Sequence[Any]) -> list[Any]:
         """The gradient for each input, None where none was asked for."""
@@ -192,14 +251,21 @@ class Large(Primitive):
     """An op for large arrays: the same, but that its functions are compiled."""
 
     def __init__(self, primitive: Primitive) -> None:
-        vars(self).update(vars(primitive))
+        vars(self).update({k: v for k, v in vars(primitive).items() if k not in ("function", "rules")})
         self.small = primitive
         self._faster: dict[Any, Any] = {}
-        if primitive.pure:
-            self.function = faster(primitive.function)
-        else:
+        if not primitive.pure:
             self._pairs = Programs(functools.partial(Pair, primitive))
             self.fast_backward = _differentiate
+
+    @property
+    def function(self) -> Any:
+        """The function, compiled; of a fused op the formula."""
+        return self._of(self.small.function) if self.pure else self.small.function
+
+    @function.setter
+    def function(self, value: Any) -> None:
+        pass  # the op's own holds
 
     @property
     def rules(self) -> Any:
@@ -209,7 +275,7 @@ class Large(Primitive):
 
     @rules.setter
     def rules(self, value: Any) -> None:
-        raise AttributeError("rules belong to the op itself")
+        pass
 
     def _of(self, rule: Any) -> Any:
         if rule not in self._faster:
@@ -219,7 +285,8 @@ class Large(Primitive):
     def pair(self, values: Sequence[Any], needs: Sequence[bool], params: dict[str, Any]) -> Pair | None:
         """The compiled formula for some inputs, or None."""
         try:
-            key = (*needs, key_of(values, params))
+            shapes, numbers = key_of(values, params)
+            key = (*needs, *shapes), numbers
             found: Pair | None = self._pairs.find(key, values, needs, params)
         except TypeError:  # a parameter that cannot be a key
             return None
@@ -240,7 +307,8 @@ class Fused(Primitive):
                 whole[place] = tensor
             return function(*whole[:count], **dict(zip(names, whole[count:])))
 
-        self.name, self.function, self.fast_backward = function.__name__, call, _differentiate
+        self.name, self.formula, self.whole = function.__name__.strip("_"), function, call
+        self.function, self.fast_backward = lambda *tensors: _several(call(*tensors))[0], _differentiate
         self.pure = self.variadic = self.floating = self.wide = False
         self.inputs, self.params, self.defaults = tuple(f"input{i}" for i in range(len(places))), (), {}
         self.way, self.rules = None, {}
@@ -274,7 +342,8 @@ def fuse(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
     needs = [state.grad_enabled and x._node is not None for x in tensors]
     try:
         plain = [x._data if isinstance(x, Tensor) else x for x in values]
-        key = (len(args), *kwargs, *needs, key_of(plain, {}))
+        shapes, numbers = key_of(plain, {})
+        key = (len(args), *kwargs, *needs, *shapes), numbers
         found = _fused(function).find(key, function, args, kwargs, arrays, needs)
     except TypeError:  # an argument that cannot be a key
         return None
@@ -300,7 +369,7 @@ def prefer_text(primitive: Primitive) -> None:
 
     @functools.wraps(forward)
     def fast_forward(xp: Any, *arrays: Any, **params: Any) -> Any:
-        if xp is arrays_of_numpy and max([a.size for a in arrays if a is not None]) >= LARGE:
+        if xp is arrays_of_numpy and max([getattr(a, "size", 0) for a in arrays]) >= LARGE:
             pair = op.pair(arrays, [a is not None for a in arrays], params)
             if pair is not None:
                 return pair.forward_of(xp, *arrays, **params)
@@ -308,13 +377,12 @@ def prefer_text(primitive: Primitive) -> None:
 
     @functools.wraps(backward)
     def fast_backward(xp: Any, g: Any, saved: Any, needs: Any, **params: Any) -> Any:
-        is_compiled = type(saved[0]) is Pair
+        is_compiled = type(saved) is Saved
         return (_differentiate if is_compiled else backward)(xp, g, saved, needs, **params)
 
     primitive.fast_forward, primitive.fast_backward = fast_forward, fast_backward
 
 
 def _differentiate(xp: Any, g: Any, saved: Any, needs: Any, **params: Any) -> Any:
-    pair, *arrays = saved
-    found = pair.differentiate(g, arrays)
+    found = saved.pair.differentiate(g, saved)
     return [x if need else None for x, need in zip(found, needs)]

@@ -1,8 +1,8 @@
 """LLVM's text of a function, instruction by instruction, and its compilation.
 
 A `Value` is a register of the function that is being written; Python's operators on it write one instruction each.
-No instruction has a flag by which NaN or infinity would be undefined: a product may be contracted with a sum, and a sum
-along a row may be added up in the order of the vectors.
+No instruction has a flag by which NaN or infinity would be undefined; a sum along a row may be added up in the order of
+the vectors.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from ...machine.files import atomic_write
 
 BITS = {"float": "i32", "double": "i64"}
 """The integers of the same width."""
+
+MOST = 4096  # files of compiled code
 
 SUFFIX = {"float": "f32", "double": "f64"}
 
@@ -60,8 +62,8 @@ class Text:
 
     def call(self, name: str, *values: Value) -> Value:
         """The result of such a call; of 0 and -0 either may be the larger one."""
-        kind, flag = values[0].kind, "nsz" if name in ("maximum", "minimum") else "contract"
-        return self.new(kind, f"call {flag} {kind} {self.declare(name, *values)}")
+        kind, flag = values[0].kind, "nsz " if name in ("maximum", "minimum") else ""
+        return self.new(kind, f"call {flag}{kind} {self.declare(name, *values)}")
 
 
 class Value:
@@ -78,7 +80,7 @@ class Value:
 
     def _do(self, instruction: str, other: Any, is_turned: bool = False) -> Value:
         left, right = (self.of(other), self) if is_turned else (self, self.of(other))
-        word = f"f{instruction} contract" if self.kind in BITS else instruction
+        word = f"f{instruction}" if self.kind in BITS else instruction
         return self.text.new(self.kind, f"{word} {self.kind} {left.name}, {right.name}")
 
     def _compare(self, condition: str, other: Any) -> Value:
@@ -100,6 +102,10 @@ class Value:
     __ge__ = functools.partialmethod(_compare, "oge")
     equals = functools.partialmethod(_compare, "oeq")
     differs = functools.partialmethod(_compare, "une")
+
+    def times_plus(self, factor: Any, term: Any) -> Value:
+        """self * factor + term, rounded once if the processor can."""
+        return self.text.call("fmuladd", self, self.of(factor), self.of(term))
 
     def __neg__(self) -> Value:
         return self.text.new(self.kind, f"fneg {self.kind} {self.name}")
@@ -146,8 +152,9 @@ def compile_text(text: str) -> tuple[int, Any]:
         found = compiled(text)
         code = hashlib.sha256(found).digest() + found
         with contextlib.suppress(OSError):  # a full disk, say: the next process compiles anew
-            if path:
+            if path and folder:
                 atomic_write(path, code)
+                forget(folder)
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine())
     engine.add_object_file(llvm.ObjectFileRef.from_data(code[32:]))
     engine.finalize_object()
@@ -168,10 +175,21 @@ def compiled(text: str) -> bytes:
 @functools.cache
 def cache_folder() -> Path | None:
     """The folder of compiled code: next to this file, or in the user's cache; None if neither can be written."""
-    own = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "tinytensor"
-    for folder in (Path(__file__).parent / "__pycache__", own):
-        with contextlib.suppress(OSError, RuntimeError):
-            (folder / "loops").mkdir(parents=True, exist_ok=True)
-            if os.access(folder / "loops", os.W_OK):
-                return folder / "loops"
+    for folder in (
+        Path(__file__).parent / "__pycache__",
+        Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "tinytensor",
+    ):
+        with contextlib.suppress(OSError, RuntimeError):  # also for a user without a home
+            path = folder.expanduser() / "loops"
+            path.mkdir(parents=True, exist_ok=True)
+            if os.access(path, os.W_OK):
+                return path
     return None
+
+
+def forget(folder: Path) -> None:
+    """Remove the oldest half of the files if there are too many."""
+    files = [file for file in os.scandir(folder) if file.is_file()]
+    if len(files) > MOST:
+        for file in sorted(files, key=lambda file: file.stat().st_mtime)[: MOST // 2]:
+            os.unlink(file)

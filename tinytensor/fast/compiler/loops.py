@@ -205,12 +205,11 @@ class Writer:
             of = "i1" if line.name == "where" and place == 0 else kind
             is_array = isinstance(argument, Recorded)
             values.append(self._value(argument).to(of) if is_array else self._number(of, argument))
-        is_one = line.name == "divide" and self.loop.is_full(line.result) and not self._is_element(line.arguments[1])
+        is_one = line.name == "divide" and self.loop.is_full(line.result) and self._is_of_row(line.arguments[1])
         return (divide_by_one if is_one else TABLE[line.name])(*values).to(KIND[line.result.dtype.char])
 
-    def _is_element(self, argument: Any) -> bool:
-        """True for an array that has another number for each element of a row."""
-        return isinstance(argument, Recorded) and argument not in self.rows
+    def _is_of_row(self, argument: Any) -> bool:
+        return isinstance(argument, Recorded) and argument in self.rows
 
     # ---- rows and passes over them
 
@@ -291,4 +290,4 @@ def combined(name: str, total: Value, term: Value) -> str:
         function = total.text.declare(f"{name}imum", total, term)
         return f"call reassoc nsz {total.kind} {function}"
     word = "fmul" if name in ("prod", "cumulative_prod") else "fadd"
-    return f"{word} {'' if name in SCANS else 'reassoc contract '}{total.kind} {total.name}, {term.name}"
+    return f"{word} {'' if name in SCANS else 'reassoc '}{total.kind} {total.name}, {term.name}"

@@ -20,7 +20,9 @@ from .expressions import DEAR, ONLY_FLOAT32, TABLE, can_be_exponent
 STARTS = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf, "cumulative_sum": 0.0, "cumulative_prod": 1.0}
 """What a sum, a product or a running one begins with."""
 
-ONE_BY_ONE = ELEMENTWISE | {"broadcast_to", "astype", "full"}
+ONE_BY_ONE = ELEMENTWISE | {"broadcast_to", "astype", "copy", "full"}
+OF_MASKS = {"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert", "logical_and", "logical_or", "logical_not"}
+OF_ANY = {"where", "broadcast_to", "astype", "copy", "full"}
 
 
 class View(Line):
@@ -92,6 +94,10 @@ def form_of(line: Line) -> str:
         kinds = {x.dtype.char for x in (*line.operands, line.result)}
         if line.name not in TABLE or kinds - {"f", "d", "?"} or (line.name in ONLY_FLOAT32 and "d" in kinds):
             raise NotRecorded(f"no loop computes {line.name} of {', '.join(sorted(kinds))}")
+        if line.name not in OF_ANY and (operand_type(line).char == "?") != (line.name in OF_MASKS):
+            raise NotRecorded(f"no loop computes {line.name} of {operand_type(line)}")
+        if line.name == "where" and getattr(getattr(line.arguments[0], "dtype", None), "char", "") != "?":
+            raise NotRecorded("the condition of where has to be a mask")
         return "element"
     if line.name in VIEWS:
         return "view"
@@ -205,8 +211,7 @@ def kept_for_later(loop: Loop, known: dict[Recorded, int], outputs: Collection[R
         if x not in lines or not loop.is_full(x) or (loop.row_shape and x.shape == loop.row_shape != loop.shape):
             return
         if known[x] < phase and (x in outputs or lines[x].name in (*DEAR, *SCANS)):
-            found[x] = None
-            return
+            found[x], phase = None, known[x]
         for operand in lines[x].operands:
             look(operand, phase)
 

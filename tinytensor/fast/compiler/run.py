@@ -21,6 +21,7 @@ from .loops import Writer
 from .plan import STARTS, Loop, plan
 
 SHORT = 1024  # elements of a row that are added up in their own dtype, in one part for each place of a vector
+MOST = 64  # strides for which a loop is kept
 WORK = 12  # element-wise operations that a function in DEAR is worth
 
 
@@ -43,6 +44,14 @@ class Program:
             wanted = {*self.results}.union(*reads[i + 1 :])
             if isinstance(step, Loop):
                 self.steps[i] = Pass(step, wanted)
+
+    def prepare(self) -> Program:
+        """Compile for contiguous arrays. Raises an error if a loop cannot be compiled."""
+        for step in self.steps:
+            if isinstance(step, Pass):
+                arrays = [np.empty(x.shape, x.dtype) for x in step.arguments]
+                step.bound[tuple([a.strides for a in arrays])] = step.bind(arrays)
+        return self
 
     def __call__(self, *arrays: Any) -> list[Any]:
         """Compute the results."""
@@ -99,7 +108,11 @@ class Pass:
         """Compute its outputs from the arrays that are there, and put them there."""
         arrays = [there[x] for x in self.arguments]
         key = tuple([a.strides for a in arrays])
-        bound = self.bound.get(key) or self.bound.setdefault(key, self._bind(arrays))
+        bound = self.bound.get(key)
+        if bound is None:
+            if len(self.bound) >= MOST:
+                self.bound.clear()
+            bound = self.bound[key] = self.bind(arrays)
         for i, is_full in bound.copied.items():
             array = np.broadcast_to(arrays[i], self.loop.shape) if is_full else arrays[i]
             arrays[i] = np.ascontiguousarray(array.transpose(bound.order) if bound.order else array)
@@ -140,7 +153,8 @@ class Pass:
             there[x] = out.transpose(np.argsort(order))
         return out
 
-    def _bind(self, arrays: Sequence[Any]) -> Bound:
+    def bind(self, arrays: Sequence[Any]) -> Bound:
+        """The loop, compiled for arrays of these strides."""
         layout = Layout(self.loop, self.outputs, arrays)
         strides = {x: layout.inner[i] for i, x in enumerate(self.arguments)}
         written = Writer(self.loop, self.wanted, strides, layout.length > SHORT).write()
@@ -203,7 +217,11 @@ class Layout:
         long = [i for i in axes if self.shape[i] != 1]
         row = [i for i in long if loop.row_shape is not None and loop.row_shape[i] == 1] or long[-1:]
         for i, a in enumerate(arrays):
-            if not self._fits_row(strides[i], row):
+            if (
+                not a.flags.aligned
+                or any(step % a.itemsize for step in a.strides)
+                or not self._fits_row(strides[i], row)
+            ):
                 self._copy(strides, i, a, arrays)
         outer = long[: len(long) - len(row)]
         while loop.row_shape is None and outer and all(self._merges(s, outer[-1], row[0]) for s in strides):
