@@ -66,11 +66,11 @@ class Call:
     def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any, generator: Any, context: Any) -> None:
         self.function, self.args, self.kwargs, self.generator = function, args, kwargs, generator
         self.context: contextvars.Context = context
-        self.was_watched = state.plain is None
+        self.textbook, self.was_watched = state.textbook, state.plain is None
 
     def again(self) -> tuple[Any, list[Node]]:
         """The result, and the nodes that lead to it."""
-        modes = state.change(grad_enabled=True, anomaly=False, recording=None, observer=None)
+        modes = state.change(grad_enabled=True, anomaly=False, recording=None, observer=None, textbook=self.textbook)
         generator = random.get_state() if self.generator is not None else None
         state.plain = None if self.was_watched else state.plain  # so that the same ops compute
         former, state.recomputing = state.recomputing, True
@@ -93,7 +93,7 @@ class Recomputation:
     Attributes:
         call: the call to make again.
         nodes: the call's nodes, earliest first; weak references, as the nodes hold this.
-        described: their ops, shapes and dtypes.
+        described: the names of their ops, shapes and dtypes.
         results: the arrays that the call gave, which the second call must give again.
     """
 
@@ -170,11 +170,11 @@ def _same(first: Any, second: Any) -> bool:
     return bool(((first == second) | (first != first)).all())
 
 
-def _describe(node: Node) -> tuple[Any, tuple[int, ...], Any]:
-    return node.op, tuple(node.shape), node.dtype
+def _describe(node: Node) -> tuple[str, tuple[int, ...], Any]:
+    return node.name, tuple(node.shape), node.dtype
 
 
-def _text(nodes: list[tuple[Any, tuple[int, ...], Any]]) -> str:
+def _text(nodes: list[tuple[str, tuple[int, ...], Any]]) -> str:
     """A few of the described nodes, in words."""
-    words = [f"{op.name} {shape}" for op, shape, _ in nodes[:4]]
+    words = [f"{name} {shape}" for name, shape, _ in nodes[:4]]
     return ", ".join(words) + (f" and {len(nodes) - 4} more" if len(nodes) > 4 else "") if words else "nothing"

@@ -7,6 +7,7 @@ import pytest
 
 import tinytensor as tt
 from tinytensor.nn import functional as F
+from tinytensor.nn.utils import checkpoint
 
 from ...tinytensor.op_samples import SAMPLES
 from .. import op_samples  # noqa: F401  (registers the samples)
@@ -123,6 +124,17 @@ def test_second_derivatives_are_the_formulas(name):
             (first,) = tt.grad((FUNCTIONS[name](x, y) ** 3).sum(), [x], create_graph=True)
             found.append(tt.grad((first * first).sum(), [x])[0].numpy())
     np.testing.assert_allclose(found[0], found[1], rtol=1e-9, atol=1e-12)
+
+
+def test_a_checkpoint_computes_the_same_ops_wherever_it_is_restored():
+    x = tt.tensor(np.linspace(-1, 1, 12), requires_grad=True)
+    with tt.record():
+        recorded = checkpoint(lambda x: F.elu(tt.sigmoid(x)), x)
+    plain = checkpoint(lambda x: F.elu(tt.sigmoid(x)), x)
+    assert "np.exp" in str(tt.backward_program(plain.sum()))
+    with tt.textbook():
+        found = [tt.grad(out.sum(), [x], retain_graph=True)[0].numpy() for out in (recorded, plain)]
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-12)
 
 
 def test_running_statistics_are_the_formulas():
