@@ -98,7 +98,14 @@ def array(rng, shape, dtype):
     return x[::-1] if kind == 3 and shape else x
 
 
-@pytest.mark.parametrize("seed", [*range(4), *[pytest.param(n, marks=pytest.mark.again) for n in range(4, 40)]])
+@pytest.mark.parametrize(
+    "seed",
+    [
+        0,
+        *[pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 3)],
+        *[pytest.param(n, marks=pytest.mark.again) for n in range(4, 40)],
+    ],
+)
 def test_random_programs(seed):
     rng, count = np.random.default_rng(seed), 0
     for _ in range(25):
