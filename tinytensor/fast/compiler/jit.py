@@ -45,7 +45,7 @@ BY_TEXT = {"silu", "gelu", "gelu_tanh", "softmax", "log_softmax", "layer_norm", 
 FOLDERS = tuple(
     os.path.join(path, folder, "")
     for path in sys.modules[__name__.partition(".")[0]].__path__
-    for folder in ("", "nn", "models")[os.path.basename(path) != "tinytensor" :]
+    for folder in ("", "nn", "models")[not os.path.exists(os.path.join(path, "primitive.py")) :]
 )
 """The library's own; in a checkout without links, `nn` and `models` lie next to the package."""
 
