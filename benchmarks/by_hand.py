@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 from checkout import enter
-from command_line import Parser, count, require_torch, script, some_of, write_json
-from interleaved import Side, print_blas, ratio, torch
+from command_line import Parser, count, require_torch, some_of, write_json
+from interleaved import Side, compare_steps, print_blas, torch
 
 ROOT = Path(__file__).resolve().parents[1]
 FIRST = 3  # steps whose losses are compared
@@ -272,7 +272,7 @@ PROGRAMS = {
 
 
 def steps_of(torch: Any, program: str) -> Callable[[int], tuple[list[float], float]]:
-    """A function that makes some steps, and gives their losses and the seconds of each step."""
+    """A function that makes some steps, and gives their losses and the seconds that they took."""
     model, loss_of = PROGRAMS[program](torch)
     rng = np.random.default_rng(0)
     with torch.no_grad():
@@ -282,16 +282,14 @@ def steps_of(torch: Any, program: str) -> Callable[[int], tuple[list[float], flo
     optimizer = kind(model.parameters(), lr=1e-3)
 
     def steps(number: int) -> tuple[list[float], float]:
-        losses, seconds = [], []
+        losses, start = [], time.perf_counter()
         for _ in range(number):
-            start = time.perf_counter()
             loss = loss_of()
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            seconds.append(time.perf_counter() - start)
             losses.append(loss.item())
-        return losses, statistics.median(seconds)
+        return losses, time.perf_counter() - start
 
     return steps
 
@@ -323,19 +321,9 @@ def compare(program: str, arguments: Any) -> dict[str, Any]:
         "ours": Side(tinytensor_side, one, program, arguments.switched_on),
         "PyTorch": Side(torch_side, torch(arguments.threads), program, arguments.threads),
     }
-    first, others = (side.ask(FIRST)[0] for side in sides.values())
-    apart = max(abs(a - b) / abs(b) for a, b in zip(first, others))
-    if apart > APART:
-        raise SystemExit(f"{script()}: the losses of {program} are {apart:.2g} apart: {first}, {others}")
-    steps = max(FIRST, round(SECONDS / sides["ours"].ask(FIRST)[1]))
-    rounds = [[side.ask(steps)[1] for side in sides.values()] for _ in range(arguments.rounds + 1)]
-    mine, theirs = zip(*rounds[1:])  # the first one warms up
-    milliseconds = [1e3 * statistics.median(seconds) for seconds in (mine, theirs)]
-    print(f"{program:12} {milliseconds[0]:9.2f} {milliseconds[1]:9.2f}   {ratio(mine, theirs)}", flush=True)
-    used = {name: side.blas for name, side in sides.items()}
-    for side in sides.values():
-        side.close()
-    return {"losses_apart": apart, "blas": used, "ms": milliseconds, "ours_takes": ratio(mine, theirs)._asdict()}
+    line, figures = compare_steps(sides, arguments.rounds, first=FIRST, apart=APART, seconds=SECONDS)
+    print(f"{program:12} {line}", flush=True)
+    return figures
 
 
 def main() -> None:

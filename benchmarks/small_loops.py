@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import importlib.util
 import random
-import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,8 +25,8 @@ from typing import Any
 
 import numpy as np
 from checkout import enter
-from command_line import Parser, count, refuse, require_torch, script, some_of, write_json
-from interleaved import Side, ours, print_blas, ratio, torch
+from command_line import Parser, count, refuse, require_torch, some_of, write_json
+from interleaved import Side, compare_steps, ours, print_blas, torch
 
 ROOT = Path(__file__).resolve().parents[1]
 FIRST = 3  # steps whose losses are compared
@@ -241,19 +240,9 @@ def compare(loop: str, arguments: Any) -> dict[str, Any]:
     """Time one loop on both sides, print a line and return the figures."""
     peer = "micrograd" if loop == "scalars" else "PyTorch"
     sides = {"ours": Side(tinytensor_side, ours(1), loop), peer: Side(other_side, torch(1), loop)}
-    first, others = (side.ask(FIRST)[0] for side in sides.values())
-    apart = max(abs(a - b) / abs(b) for a, b in zip(first, others))
-    if apart > APART:
-        raise SystemExit(f"{script()}: the losses of {loop} are {apart:.2g} apart: {first}, {others}")
-    steps = max(FIRST, round(SECONDS * FIRST / sides["ours"].ask(FIRST)[1]))
-    rounds = [[side.ask(steps)[1] for side in sides.values()] for _ in range(arguments.rounds + 1)]
-    mine, theirs = zip(*rounds[1:])  # the first one warms up
-    milliseconds = [1e3 * statistics.median(seconds) / steps for seconds in (mine, theirs)]
-    print(f"{loop:10} {peer:10} {milliseconds[0]:9.2f} {milliseconds[1]:9.2f}   {ratio(mine, theirs)}", flush=True)
-    used = {name: side.blas for name, side in sides.items()}
-    for side in sides.values():
-        side.close()
-    return {"losses_apart": apart, "blas": used, "ms": milliseconds, "ours_takes": ratio(mine, theirs)._asdict()}
+    line, figures = compare_steps(sides, arguments.rounds, first=FIRST, apart=APART, seconds=SECONDS)
+    print(f"{loop:10} {peer:10} {line}", flush=True)
+    return figures
 
 
 def main() -> None:

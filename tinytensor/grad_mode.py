@@ -169,7 +169,7 @@ def fusible(function: F) -> F:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if Fuser.fuse and state.plain is not None and (found := Fuser.fuse(function, args, kwargs)) is not None:
+        if (fuse := Fuser.fuse) and state.plain is not None and (found := fuse(function, args, kwargs)) is not None:
             return found
         return function(*args, **kwargs)
 

@@ -181,13 +181,13 @@ ACTIVATIONS = {
 """For each name: the function, (real, count, x, out), and its gradient, (real, count, g, x, out)."""
 
 
-def on_arrays(name: str, work: int = WORK) -> list[Any]:
-    """A function and its gradient on whole arrays, (x) and (g, x); `work` is operations for an element."""
-    return [functools.partial(_each, function, work) for function in ACTIVATIONS[name]]
+def on_arrays(name: str) -> list[Any]:
+    """A function and its gradient on whole arrays, (x) and (g, x)."""
+    return [functools.partial(_each, function) for function in ACTIVATIONS[name]]
 
 
-def _each(function: Any, work: int, *arrays: Any) -> Any:
+def _each(function: Any, *arrays: Any) -> Any:
     out = empty_like(arrays[0])
     compiled, flat = function(out.dtype).ctypes, [a.reshape(-1) for a in (*arrays, out)]
-    in_parts(lambda i: compiled(0, i.stop - i.start, *[address(a[i]) for a in flat]), out.size, work * out.size)
+    in_parts(lambda i: compiled(0, i.stop - i.start, *[address(a[i]) for a in flat]), out.size, WORK * out.size)
     return out

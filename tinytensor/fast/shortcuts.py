@@ -60,8 +60,13 @@ def _general(primitive: Primitive) -> Callable[..., Any]:
     """For large arrays of NumPy, whatever their number and dtypes; no short cut, but compiled."""
 
     def shortcut(grad_enabled: bool, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        large = [x for x in inputs if isinstance(x, Tensor) and x._data.size >= LARGE and type(x._data) is np.ndarray]
-        if not large or len(inputs) != len(primitive.inputs) or (op := _large(primitive, True)) is primitive:
+        for x in inputs:
+            if isinstance(x, Tensor) and x._data.size >= LARGE:
+                break
+        else:
+            return None
+        op = _large(primitive, type(x._data) is np.ndarray)
+        if op is primitive or len(inputs) != len(primitive.inputs):
             return None
         xp, arrays, nodes = gather(primitive, inputs)
         if NAMESPACES[np.ndarray] is not xp:
@@ -162,7 +167,8 @@ def _binary(primitive: Primitive) -> Callable[..., Any]:
             ):
                 out = in_pool(a, b, out=empty(a.shape, dtype))
             else:
-                out = op.function(xp, a, b, **params)
+                forward = op.function
+                out = forward(xp, a, b, **params) if params else forward(xp, a, b)
         except Exception as error:
             raise explain(primitive, [a, b], [p, q], error) from error
         if type(out) is not kind:

@@ -7,9 +7,8 @@ gradients as well, becomes one flat list that knows no layer.
     tape = record(lambda xp, x: xp.exp(x) / (1 + xp.exp(x)), [Like((8,), "float32")])
     print(tape)
     # v1 = exp(v0)
-    # v2 = exp(v0)
-    # v3 = add(1, v2)
-    # v4 = divide(v1, v3)
+    # v2 = add(1, v1)
+    # v3 = divide(v1, v2)
 
 Shapes and dtypes are known while recording, numbers are not. A function that asks for a number, or calls a function
 whose shape is not in the tables below, raises NotRecorded.

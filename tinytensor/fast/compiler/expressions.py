@@ -4,7 +4,7 @@ The functions of mathematics are polynomials and rational functions on a short i
 that a processor computes many elements at once. Sources: Cody and Waite, *Software Manual for the Elementary
 Functions* (1980), for the reduction of arguments; the coefficients of the logarithm are fdlibm's, those of `erf`
 Eigen's. NaN, infinities and -0 give what NumPy gives; an exponential below
-1.7e-38, in float64 below 3.4e-308, is 0.
+1.7e-38, in float64 below 3.2e-308, is 0.
 """
 
 from __future__ import annotations

@@ -27,10 +27,10 @@ from ...node import Node
 from ...primitive import Primitive
 from ...record.tape import REDUCTIONS, VIEWS, NotRecorded, Recorded, Tape, identity, record
 from ...tensor import Tensor, wrap
+from ..numpy import LARGE
 from ..texts import Count, replaced
 
-LARGE = 1 << 14  # elements from which on a compiled function takes less time than NumPy's passes
-LLVM = 16  # the first such version
+LLVM = 16  # the first version whose pointers have no type
 MOST = 512  # programs that are kept of one function
 VARIANTS = 8  # for the same shapes; a number that changes in each step would have it recorded each time
 WORTH_ALONE = {
@@ -368,17 +368,17 @@ def prefer_text(primitive: Primitive) -> None:
     forward, backward, op = primitive.fast_forward, primitive.fast_backward, Large(primitive)
 
     @functools.wraps(forward)
-    def fast_forward(xp: Any, *arrays: Any, **params: Any) -> Any:
-        if xp is arrays_of_numpy and max([getattr(a, "size", 0) for a in arrays]) >= LARGE:
-            pair = op.pair(arrays, [a is not None for a in arrays], params)
-            if pair is not None:
-                return pair.forward_of(xp, *arrays, **params)
-        return forward(xp, *arrays, **params)
+    def fast_forward(xp: Any, x: Any, *rest: Any, **params: Any) -> Any:
+        if x.size < LARGE or xp is not arrays_of_numpy:
+            return forward(xp, x, *rest, **params)
+        pair = op.pair((x, *rest), [True, *[a is not None for a in rest]], params)
+        return forward(xp, x, *rest, **params) if pair is None else pair.forward_of(xp, x, *rest)
 
     @functools.wraps(backward)
     def fast_backward(xp: Any, g: Any, saved: Any, needs: Any, **params: Any) -> Any:
-        is_compiled = type(saved) is Saved
-        return (_differentiate if is_compiled else backward)(xp, g, saved, needs, **params)
+        if type(saved) is Saved:
+            return _differentiate(xp, g, saved, needs)
+        return backward(xp, g, saved, needs, **params)
 
     primitive.fast_forward, primitive.fast_backward = fast_forward, fast_backward
 

@@ -25,10 +25,6 @@ OF_MASKS = {"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert", "logic
 OF_ANY = {"where", "broadcast_to", "astype", "copy", "full"}
 
 
-class View(Line):
-    """A line that shapes an array anew: NumPy does it, on the array itself."""
-
-
 class Loop:
     """Lines that one pass over some rows computes.
 
@@ -63,7 +59,7 @@ class Loop:
 
     def _levels(self, row: tuple[int, ...] | None, columns: Sequence[tuple[int, ...]]) -> int:
         """In how many groups the axes of the rows lie, of such as are one long axis for every sum over rows."""
-        long = [i for i, n in enumerate(self.shape) if n != 1]
+        long = long_axes(self.shape)
         inner = self._axes(row) if row else {*long[-1:]}
         sums = [tuple(i in self._axes(column) for column in columns) for i in long if i not in inner]
         return len([1 for one, other in zip([None, *sums], sums) if one != other])
@@ -77,11 +73,10 @@ class Loop:
         found = [line.result for line in self.lines if line.result in wanted or line.result in self.columns]
         return {x: i for i, x in enumerate(found)}
 
-    def arguments(self) -> dict[Recorded, int]:
-        """The arrays that it reads and does not make, numbered."""
+    def arguments(self) -> list[Recorded]:
+        """The arrays that it reads and does not make."""
         made = {line.result for line in self.lines}
-        read = dict.fromkeys(x for line in self.lines for x in line.operands if x not in made)
-        return {x: i for i, x in enumerate(read)}
+        return list(dict.fromkeys(x for line in self.lines for x in line.operands if x not in made))
 
 
 def form_of(line: Line) -> str:
@@ -103,10 +98,8 @@ def form_of(line: Line) -> str:
         return "view"
     if line.result.dtype.char not in "fd":
         raise NotRecorded(f"no loop adds up {line.result.dtype}")
-    axes, shape = line.options["axis"], line.operands[0].shape
-    long = [i for i in range(len(shape)) if shape[i] != 1]
-    inner = long[len(long) - _trailing(long, axes) :]
-    several = [i for i in long if i in axes]
+    inner = inner_axes(line)
+    several = [i for i in long_axes(line.operands[0].shape) if i in line.options["axis"]]
     if not several:
         return "same"
     if line.name in SCANS:
@@ -131,12 +124,16 @@ def exponent_of(line: Line) -> float:
     return float(exponent)
 
 
-def _trailing(long: Sequence[int], axes: Sequence[int]) -> int:
-    """How many of the last axes are added up."""
-    count = 0
-    while count < len(long) and long[-1 - count] in axes:
-        count += 1
-    return count
+def long_axes(shape: Sequence[int]) -> list[int]:
+    """The axes that are longer than 1."""
+    return [i for i, n in enumerate(shape) if n != 1]
+
+
+def inner_axes(line: Line) -> list[int]:
+    """The last of these along which a line adds up."""
+    long = long_axes(line.operands[0].shape)
+    outer = max([k for k, i in enumerate(long, 1) if i not in line.options["axis"]], default=0)
+    return long[outer:]
 
 
 def split_sums(tape: Tape, lines: Sequence[Line]) -> list[Line]:
@@ -150,9 +147,7 @@ def split_sums(tape: Tape, lines: Sequence[Line]) -> list[Line]:
         if form != "two sums":
             found.append(line)
             continue
-        x, axes = line.operands[0], line.options["axis"]
-        long = [i for i in range(x.ndim) if x.shape[i] != 1]
-        inner = tuple(long[len(long) - _trailing(long, axes) :])
+        x, inner = line.operands[0], tuple(inner_axes(line))
         shape = tuple(1 if i in inner else n for i, n in enumerate(x.shape))
         rows = tape.write(line.name, (x,), {"axis": inner}, shape, x.dtype)
         if all(known.result is not rows for known in found):
@@ -161,15 +156,15 @@ def split_sums(tape: Tape, lines: Sequence[Line]) -> list[Line]:
     return found
 
 
-def plan(tape: Tape, lines: Sequence[Line]) -> list[Loop | View]:
+def plan(tape: Tape, lines: Sequence[Line]) -> list[Loop | Line]:
     """Loops, and views between them, in the order in which they run."""
-    steps: list[Loop | View] = []
+    steps: list[Loop | Line] = []
     ready: dict[Recorded, int] = {}  # the step that made an array, or the next one, where its sum is complete
     for line in split_sums(tape, lines):
         form = form_of(line)
         first = max([ready.get(x, 0) for x in line.operands], default=0)
         if form == "view":
-            steps.append(View(*line))
+            steps.append(line)
             ready[line.result] = len(steps)
             continue
         places = range(first, len(steps))
@@ -208,7 +203,7 @@ def kept_for_later(loop: Loop, known: dict[Recorded, int], outputs: Collection[R
     found: dict[Recorded, None] = {}
 
     def look(x: Recorded, phase: int) -> None:
-        if x not in lines or not loop.is_full(x) or (loop.row_shape and x.shape == loop.row_shape != loop.shape):
+        if x not in lines or not loop.is_full(x):
             return
         if known[x] < phase and (x in outputs or lines[x].name in (*DEAR, *SCANS)):
             found[x], phase = None, known[x]
@@ -216,10 +211,9 @@ def kept_for_later(loop: Loop, known: dict[Recorded, int], outputs: Collection[R
             look(operand, phase)
 
     for line in loop.lines:
-        if line.name not in ONE_BY_ONE or line.result in outputs:
+        if line.name not in ONE_BY_ONE or (line.result in outputs and loop.is_full(line.result)):
             for operand in line.operands:
-                if loop.is_full(line.result) or line.name not in ONE_BY_ONE:
-                    look(operand, known[line.result])
+                look(operand, known[line.result])
     return found
 
 

@@ -18,7 +18,7 @@ from ..threads import GRAIN, SHARES, in_shares
 from .expressions import DEAR
 from .llvm import compile_text
 from .loops import Writer
-from .plan import STARTS, Loop, plan
+from .plan import STARTS, Loop, long_axes, plan
 
 SHORT = 1024  # elements of a row that are added up in their own dtype, in one part for each place of a vector
 MOST = 64  # strides for which a loop is kept
@@ -97,7 +97,7 @@ class Pass:
 
     def __init__(self, loop: Loop, wanted: set[Recorded]) -> None:
         self.loop, self.wanted = loop, wanted
-        self.arguments, self.outputs = list(loop.arguments()), loop.outputs(wanted)
+        self.arguments, self.outputs = loop.arguments(), loop.outputs(wanted)
         self.columns = [line for line in loop.lines if line.result in loop.columns]
         self.bound: dict[Any, Bound] = {}
         dear = sum(line.name in DEAR for line in loop.lines)
@@ -120,8 +120,7 @@ class Pass:
             arrays.append(None if x in self.loop.columns else self._output(x, bound.order, there))
         pointers = [0 if a is None else address(a) for a in arrays]
         if not self.columns and bound.shares < 2 and not bound.scratch:
-            if self.size:
-                bound.function(0, bound.rows, bound.sizes, bound.numbers, *pointers)
+            bound.function(0, bound.rows, bound.sizes, bound.numbers, *pointers)
             return
         sums: dict[int, list[Any]] = {}
 
@@ -138,10 +137,9 @@ class Pass:
             for i in range(some.start, some.stop):
                 rows(slice(bound.rows * i // bound.shares, bound.rows * (i + 1) // bound.shares))
 
-        if self.size:
-            in_shares(some_shares, bound.shares)
+        in_shares(some_shares, bound.shares)
         for i, line in enumerate(self.columns):
-            parts = [sums[start][i] for start in sorted(sums)] or [_start(line)]
+            parts = [sums[start][i] for start in sorted(sums)]
             there[line.result] = _combine(parts, line).astype(line.result.dtype, copy=False)
 
     def _output(self, x: Recorded, order: tuple[int, ...], there: dict[Recorded, Any]) -> Any:
@@ -215,21 +213,21 @@ class Layout:
             own = self._broadcast(x.shape, _contiguous(x.shape), 1)
             strides.append(self._ordered() if x.shape == self.shape else own)
         long = [i for i in axes if self.shape[i] != 1]
-        row = [i for i in long if loop.row_shape is not None and loop.row_shape[i] == 1] or long[-1:]
+        row = self._row(long)
         for i, a in enumerate(arrays):
             if (
                 not a.flags.aligned
                 or any(step % a.itemsize for step in a.strides)
                 or not self._fits_row(strides[i], row)
             ):
-                self._copy(strides, i, a, arrays)
+                self._copy(strides, i, a)
         outer = long[: len(long) - len(row)]
         while loop.row_shape is None and outer and all(self._merges(s, outer[-1], row[0]) for s in strides):
             row.insert(0, outer.pop())
         levels = self._levels(strides, outer)
         if len(levels) > 2:
             for i, a in enumerate(arrays):
-                self._copy(strides, i, a, arrays, full=True)
+                self._copy(strides, i, a, full=True)
             levels = self._levels(strides, outer)
         assert len(levels) <= 2, "`Loop.takes` sees to it"
         self.length = math.prod(self.shape[i] for i in row)
@@ -255,6 +253,11 @@ class Layout:
         self.order = tuple(sorted(axes, key=lambda i: -abs(full[i])))
         return self.order
 
+    def _row(self, long: Sequence[int]) -> list[int]:
+        """The axes along a row, of those longer than 1: where sums along one are, else the last."""
+        row = self.loop.row_shape
+        return [i for i in long if row is not None and row[i] == 1] or [*long[-1:]]
+
     def _fits_row(self, s: Any, row: Any) -> bool:
         if not row or all(s[i] == 0 for i in row):
             return True
@@ -263,7 +266,7 @@ class Layout:
     def _merges(self, s: Any, i: int, j: int) -> bool:
         return s[i] == s[j] * self.shape[j]
 
-    def _copy(self, strides: Any, i: int, array: Any, arrays: Any, full: bool = False) -> None:
+    def _copy(self, strides: Any, i: int, array: Any, full: bool = False) -> None:
         """Take argument i as a contiguous copy."""
         is_full = full or bool(self.order) or not self._fits_own(array)
         self.copied[i] = is_full
@@ -278,9 +281,7 @@ class Layout:
     def _fits_own(self, array: Any) -> bool:
         """True if a contiguous copy in its own shape is the same along whole rows, or not at all."""
         s = self._broadcast(array.shape, _contiguous(array.shape), 1)
-        long = [i for i in range(len(self.shape)) if self.shape[i] != 1]
-        row = [i for i in long if self.loop.row_shape is not None and self.loop.row_shape[i] == 1] or long[-1:]
-        return self._fits_row(s, row)
+        return self._fits_row(s, self._row(long_axes(self.shape)))
 
     def _levels(self, strides: Any, outer: Any) -> list[list[int]]:
         """The outer axes in groups of such as are one long axis for every array."""
