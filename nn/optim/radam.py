@@ -75,8 +75,8 @@ class RAdam(Optimizer):
         rho_inf = 2 / (1 - beta2) - 1
         rho = rho_inf - 2 * t * beta2**t / (1 - beta2**t)
         if rho > 5:
-            r = math.sqrt((rho - 4) * (rho - 2) * rho_inf / ((rho_inf - 4) * (rho_inf - 2) * rho))
-            direction = direction * r * math.sqrt(1 - beta2**t) / (tt.sqrt(v) + group["eps"])
+            r = ((rho - 4) * (rho - 2) * rho_inf / ((rho_inf - 4) * (rho_inf - 2) * rho)) ** 0.5
+            direction = direction * r * (1 - beta2**t) ** 0.5 / (tt.sqrt(v) + group["eps"])
         if group["decoupled_weight_decay"]:
             direction = direction + group["weight_decay"] * theta
         return theta - group["lr"] * direction, {"step": t, "exp_avg": m, "exp_avg_sq": v}

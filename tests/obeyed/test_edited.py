@@ -257,10 +257,6 @@ EDITS = {
         "models/training/loss.py", "* (batch.tokens / tokens)\n            loss",
         "* (2 * batch.tokens / tokens)\n            loss", "ForwardBackward.__call__", ["training_step"],
     ),
-    "an optimiser": (
-        "nn/optim/adam.py", 'theta - group["lr"] * direction, m', 'theta + group["lr"] * direction, m', "Adam.update",
-        ["adam", "adam_w"],
-    ),
 }  # fmt: skip
 
 
@@ -287,17 +283,24 @@ FOLLOWED = {
         "Sublayer(attend, self.dropout1, self.norm1, self.norm_first),\n            Sublayer(feed, self.dropout2",
         "Sublayer(feed, self.dropout2", ["encoder_layer_behind", "encoder_layer_in_front"], None,
     ),
+    "an optimiser": (
+        "nn/optim/adam.py", 'theta - group["lr"] * direction, m', 'theta + group["lr"] * direction, m',
+        ["adam", "adam_w"], "Adam.update",
+    ),
 }  # fmt: skip
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FOLLOWED)
-def test_an_edit_of_a_layers_sub_layers_is_what_the_loops_read(copy, name):
-    """No warning: the list is data, and the same loops compute it. Only decoding in steps warns."""
+def test_an_edit_of_what_the_loops_read_is_followed(copy, name):
+    """No warning: a list of sub-layers is data, an `update` is what is compiled. Only decoding in steps warns.
+
+    The report names Adam's `update` as well, since a GPU has a kernel of it.
+    """
     file, old, new, names, text = FOLLOWED[name]
     apart, told, report = edited(copy, file, old, new, names)
     assert not apart
-    assert len(told) == (text is not None)
+    assert len(told) == (text not in (None, "Adam.update"))
     assert not told or f"{text} was edited" in told[0]
     assert ("text:" in report) == (text is not None)
     assert text is None or text in report

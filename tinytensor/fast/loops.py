@@ -22,7 +22,7 @@ from .activations import on_arrays
 from .compiling import _exp, address, called, loop, numbers, part, places
 from .compiling import fits as fits
 from .threads import in_parts
-from .updates import adam, scale_all, sgd, sum_of_squares  # noqa: F401  (found here by name)
+from .updates import scale_all, sum_of_squares  # noqa: F401  (found here by name)
 
 RUN = 512  # numbers that are added up in their own dtype, in as many parts as vectors have places
 

@@ -83,12 +83,16 @@ class Tape:
         lines: all of them; `needed` leaves out what nobody reads.
         inputs: the arrays that the function was given.
         results: the arrays that it returned.
+        numbers: the numbers that it was given.
+        conditions: what held of them when it asked; for other numbers it may take another branch.
     """
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
         self.inputs: list[Recorded] = []
         self.results: list[Recorded] = []
+        self.numbers: list[Number] = []
+        self.conditions: list[str] = []
         self._count = 0
         self._known: dict[Any, Recorded] = {}
 
@@ -97,6 +101,17 @@ class Tape:
         array = self._array(tuple(like.shape), np.dtype(like.dtype))
         self.inputs.append(array)
         return array
+
+    def number(self, value: float) -> Number:
+        """One more number that the function is given."""
+        self.numbers.append(Number(self, f"n[{len(self.numbers)}]", value))
+        return self.numbers[-1]
+
+    def formulas(self, numbers: Sequence[float]) -> Callable[[Sequence[float]], tuple[Any, ...]]:
+        """A function of other numbers than the tape's: computes the given ones anew, then if all conditions hold."""
+        texts = [*map(repr, numbers), " and ".join(self.conditions) or "True"]
+        found: Any = eval(f"lambda n: ({', '.join(texts)},)", {"inf": math.inf, "nan": math.nan})
+        return found
 
     def _array(self, shape: tuple[int, ...], dtype: Any) -> Recorded:
         self._count += 1
@@ -176,6 +191,56 @@ for _method, _name in OPERATORS.items():
     setattr(Recorded, f"__r{_method}__", lambda self, other, _name=_name: _call(_name, other, self))
 
 
+class Number(float):
+    """A number that a recorded function is given: it computes as one, and keeps how, as text over the list `n`.
+
+    A function of `math` gets its value alone: what it gives is the same for all numbers.
+    """
+
+    __array_ufunc__ = None  # an array that has numbers would take the value alone
+    tape: Tape
+    text: str
+
+    def __new__(cls, tape: Tape, text: str, value: float) -> Number:
+        number = super().__new__(cls, value)
+        number.tape, number.text = tape, text
+        return number
+
+    def __repr__(self) -> str:
+        return self.text
+
+    __str__ = __repr__
+    __hash__ = float.__hash__
+
+    def __neg__(self) -> Number:
+        return Number(self.tape, f"(-{self})", -float(self))
+
+    def __bool__(self) -> bool:
+        return self != 0
+
+    def _compute(self, name: str, other: Any, is_turned: bool = False) -> Any:
+        if not isinstance(other, (int, float)):
+            return NotImplemented
+        left, right = (other, self) if is_turned else (self, other)
+        value = getattr(operator, name)(float(left), float(right))
+        return Number(self.tape, f"({left!r} {SIGNS[name]} {right!r})", value)
+
+    def _compare(self, name: str, other: Any) -> bool:
+        found: bool = getattr(operator, name)(float(self), other)
+        self.tape.conditions.append(f"({self} {SIGNS[name]} {other!r}) is {found}")
+        return found
+
+
+SIGNS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**"}
+COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+for _method in SIGNS:
+    setattr(Number, f"__{_method}__", functools.partialmethod(Number._compute, _method))
+    setattr(Number, f"__r{_method}__", functools.partialmethod(Number._compute, _method, is_turned=True))
+for _method in COMPARISONS:
+    setattr(Number, f"__{_method}__", functools.partialmethod(Number._compare, _method))
+SIGNS |= COMPARISONS
+
+
 def _flat(value: Any) -> Iterator[Recorded]:
     if isinstance(value, Recorded):
         yield value
@@ -214,7 +279,15 @@ class Names:
         return False
 
     def adopt(self, values: list[Any]) -> None:
-        raise NotRecorded("it makes an array itself")
+        """Write down the arrays of one number that the function made, such as zeros; others are an error."""
+        tape = next(_flat(values)).tape
+        for i, value in enumerate(values):
+            if isinstance(value, np.ndarray):
+                bits = np.ascontiguousarray(value).view(f"V{value.itemsize}").ravel()
+                if not value.size or (bits != bits[0]).any():
+                    raise NotRecorded("it makes an array itself")
+                number = value.dtype.type(value.flat[0])
+                values[i] = tape.write("full", (number,), {"shape": value.shape}, value.shape, value.dtype)
 
 
 NAMES: Any = Names()
@@ -239,9 +312,15 @@ def _call(name: str, *arguments: Any, **options: Any) -> Any:
 
 def _dtype(name: str, *arguments: Any) -> Any:
     """The dtype of a result, from the function itself on single elements; Python's numbers take that of the arrays."""
-    ones = [np.ones((), value.dtype) if isinstance(value, Recorded) else value for value in arguments]
     with np.errstate(all="ignore"):
-        return getattr(arrays, name)(*ones).dtype
+        return getattr(arrays, name)(*map(sample, arguments)).dtype
+
+
+def sample(value: Any) -> Any:
+    """A single element, or a number, for NumPy to tell a dtype from."""
+    if isinstance(value, Recorded):
+        return np.ones((), value.dtype)
+    return float(value) if isinstance(value, Number) else value
 
 
 def _reduce(name: str, x: Recorded, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:

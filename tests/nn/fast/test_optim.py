@@ -1,20 +1,62 @@
-"""The steps in place, against the algorithms in the optimisers' classes."""
+"""The steps in place, compiled and by hand, against the algorithms in the optimisers' classes."""
+
+import math
+import random
 
 import numpy as np
 import pytest
 
 import tinytensor as tt
+from tinytensor.nn import optim
 from tinytensor.nn.optim import SGD, Adam, AdamW, Optimizer
 
+from ..test_more_optimizers import KINDS as OTHERS
 from ..test_optim import ADAM_SETTINGS, SGD_SETTINGS, give, gradients, make
+
+SETTINGS = [
+    (kind, s) for kind, all_ in ((SGD, SGD_SETTINGS), (Adam, ADAM_SETTINGS), (AdamW, ADAM_SETTINGS)) for s in all_
+]
+OTHER_SETTINGS = [
+    (OTHERS[name], {"lr": 0.01, **settings})
+    for name in OTHERS
+    for settings in ({}, {"weight_decay": 0.1}, {"maximize": True})
+    if name != "Muon" or "maximize" not in settings
+]
+
+
+@pytest.fixture
+def rooms():
+    """The modules that take steps in place."""
+    from tinytensor.fast.compiler import in_place, jit
+    from tinytensor.nn.fast import update
+
+    if not jit.can_compile():
+        pytest.skip("llvmlite is not installed")
+    return update, in_place
+
+
+@pytest.fixture
+def compiled(rooms, monkeypatch):
+    """Record a user's update for small parameters, too; counts the calls of loops."""
+    update, in_place = rooms
+    monkeypatch.setattr(update, "LARGE", 1)
+    return called(in_place, monkeypatch)
+
+
+def called(in_place, monkeypatch):
+    rows, call = [], in_place.InPlace.__call__
+
+    def counting(self, given, numbers):
+        rows.append(len(given))
+        return call(self, given, numbers)
+
+    monkeypatch.setattr(in_place.InPlace, "__call__", counting)
+    return rows
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (4, 5), (107,)])
 @pytest.mark.parametrize("dtype", [tt.float16, tt.float32, tt.float64])
-@pytest.mark.parametrize(
-    ("kind", "settings"),
-    [(kind, s) for kind, all_ in ((SGD, SGD_SETTINGS), (Adam, ADAM_SETTINGS), (AdamW, ADAM_SETTINGS)) for s in all_],
-)
+@pytest.mark.parametrize(("kind", "settings"), SETTINGS)
 def test_a_step_in_place_is_one_by_the_formula(kind, settings, dtype, shape, device, monkeypatch):
     fast, slow = (make(shape, device, dtype) for _ in range(2))
     optimizers = [(fast, kind([fast], lr=0.05, **settings)), (slow, kind([slow], lr=0.05, **settings))]
@@ -39,9 +81,139 @@ def test_a_step_in_place_is_one_by_the_formula(kind, settings, dtype, shape, dev
             np.testing.assert_allclose(value.numpy(), expected[name].numpy(), rtol=tolerance, atol=tolerance)
 
 
-def test_which_optimizers_have_a_step_in_place():
-    assert set(tt.nn.fast.optim.STEPS) == {SGD.update, Adam.update}
-    assert AdamW.update is Adam.update
+@pytest.mark.parametrize("dtype", [tt.float16, tt.float32, tt.float64])
+@pytest.mark.parametrize(("kind", "settings"), [*SETTINGS, *OTHER_SETTINGS])
+def test_a_compiled_step_has_the_bits_of_the_formula(kind, settings, dtype, compiled):
+    """For twenty steps of a rate that falls, so that no number of a step can stay in the loop of the next."""
+    found = []
+    for is_fast in (True, False):
+        parameters = [make(shape, dtype=dtype, seed=n) for n, shape in enumerate([(4, 5), (3, 2), (1, 40)])]
+        optimizer = kind(parameters, **settings)
+        schedule = optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+        for step in range(20):
+            for n, parameter in enumerate(parameters):
+                if step or n:  # one of them begins later
+                    give(parameter, np.random.default_rng((step, n)).normal(size=parameter.shape))
+            with tt.textbook() if not is_fast else tt.no_grad():
+                optimizer.step()
+            schedule.step()
+        states = [optimizer.state.get(parameter, {}) for parameter in parameters]
+        found.append([*parameters, *[value for state in states for value in state.values()]])
+    for fast, slow in zip(*found, strict=True):
+        if isinstance(slow, tt.Tensor):
+            np.testing.assert_array_equal(fast.detach().numpy(), slow.detach().numpy())
+        else:
+            assert type(fast) is type(slow)
+            assert fast == slow
+    assert compiled or kind is OTHERS["Muon"]
+
+
+class Rprop(Optimizer):
+    """One of a user's own: it counts, draws, looks at a shape, asks `math`, and reads an attribute."""
+
+    state_names = ("last",)
+
+    def __init__(self, params, lr=0.01):
+        super().__init__(params, {"lr": lr})
+        self.calls, self.gain = 0, 0.5
+
+    def update(self, theta, g, state, group):
+        self.calls += 1
+        t = state.get("step", 0) + 1
+        rate = group["lr"] * (1 + random.random()) / math.sqrt(t)
+        last = state.get("last", tt.zeros_like(g))
+        g = g * self.gain if theta.ndim > 1 else g
+        return theta - rate * tt.sign(g) * tt.abs(last + g), {"step": t, "last": 0.5 * last + g}
+
+
+def test_one_of_a_users_own_runs_for_each_parameter_and_its_arrays_are_compiled(compiled):
+    found, calls = [], []
+    for is_fast in (True, False):
+        random.seed(3)
+        parameters = [make(shape, dtype=tt.float32, seed=n) for n, shape in enumerate([(4, 5), (20,), (4, 5)])]
+        optimizer = Rprop(parameters)
+        for step in range(4):
+            optimizer.gain = 1 / (step + 1)
+            for n, parameter in enumerate(parameters):
+                give(parameter, np.random.default_rng((step, n)).normal(size=parameter.shape))
+            with tt.textbook() if not is_fast else tt.no_grad():
+                optimizer.step()
+        found.append([p.detach().numpy().tobytes() for p in parameters])
+        calls.append(optimizer.calls)
+    assert found[0] == found[1]
+    assert calls == [12, 12]
+    assert sum(compiled) == 12
+
+
+def test_one_that_cannot_be_recorded_runs_by_its_lines(compiled):
+    class Noisy(Optimizer):
+        def update(self, theta, g, state, group):
+            seen.append(type(theta._data))
+            return theta - group["lr"] * g * tt.random.randn(*g.shape), {}
+
+    class Told(Optimizer):
+        def update(self, theta, g, state, group):
+            print(theta.shape)
+            return theta - group["lr"] * g, {}
+
+    for kind in (Noisy, Told):
+        seen = []
+        parameters = [make((4, 5)), make((3,))]
+        optimizer = kind(parameters, {"lr": 1.0})
+        for _ in range(3):
+            for parameter in parameters:
+                give(parameter, np.ones(parameter.shape))
+            optimizer.step()
+        assert seen[-6:] == [np.ndarray] * 6 * (kind is Noisy)
+    assert not compiled
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, KeyError])
+def test_an_error_of_an_update_is_raised_and_nothing_is_changed(error, compiled):
+    class Wrong(Optimizer):
+        def update(self, theta, g, state, group):
+            if theta.ndim == 1:
+                raise error("for a test")
+            return theta - group["lr"] * g, {"step": 1}
+
+    parameters = [make((4, 5)), make((3,))]
+    optimizer = Wrong(parameters, {"lr": 1.0})
+    for parameter in parameters:
+        give(parameter, np.ones(parameter.shape))
+    before = [p.detach().numpy().tobytes() for p in parameters]
+    with pytest.raises(error, match="for a test"):
+        optimizer.step()
+    assert [p.detach().numpy().tobytes() for p in parameters] == before
+    assert not optimizer.state
+
+
+def test_a_number_that_divides_by_zero_is_an_error_of_the_formula(compiled):
+    parameter = make((4, 5))
+    give(parameter, np.ones((4, 5)))
+    optimizer = optim.Adamax([parameter])
+    optimizer.step()
+    optimizer.param_groups[0]["betas"] = (1.0, 0.9)
+    with pytest.raises(ZeroDivisionError):
+        optimizer.step()
+
+
+@pytest.mark.parametrize("settings", ADAM_SETTINGS)
+def test_adam_has_a_step_where_nothing_can_be_compiled(settings, rooms, monkeypatch):
+    monkeypatch.setattr(rooms[0], "can_compile", lambda: False)
+    rows = called(rooms[1], monkeypatch)
+    test_a_step_in_place_is_one_by_the_formula(Adam, settings, tt.float32, (4, 5), "cpu", monkeypatch)
+    assert rows == []
+
+
+def test_an_update_that_is_replaced_is_the_one_that_computes(compiled, monkeypatch):
+    parameter = make((4, 5))
+    optimizer = Adam([parameter])
+    for step in range(3):
+        give(parameter, np.ones((4, 5)))
+        if step == 2:
+            monkeypatch.setattr(Adam, "update", lambda self, theta, g, state, group: (theta * 0 + 7, {}))
+        optimizer.step()
+    np.testing.assert_array_equal(parameter.detach().numpy(), 7.0)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -102,14 +274,6 @@ def test_a_parameter_is_updated_as_if_it_were_alone(kind, loops):
     assert alone == together[:1] + together[count : count + len(alone) - 1]
 
 
-@pytest.mark.parametrize("dtype", [tt.float32, tt.float64])
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.startswith("adam")])
-def test_sgd_in_a_loop_is_sgd_without(kind, dtype, loops, monkeypatch):
-    looped = stepped(KINDS[kind], dtype)
-    monkeypatch.delattr(loops, "sgd")
-    assert stepped(KINDS[kind], dtype) == looped
-
-
 @pytest.mark.parametrize("dtype", [tt.float16, tt.float32])
 @pytest.mark.parametrize("kind", [SGD, Adam])
 def test_a_transposed_leaf_is_updated_in_its_place(kind, dtype):
@@ -147,9 +311,7 @@ def test_a_state_in_another_order_of_memory_is_updated(kind, name):
     np.testing.assert_array_equal(trained(lambda v: tt.asarray(v.T.copy()).T), trained(tt.asarray))
 
 
-def test_loops_are_for_all_parameters_but_those_that_they_cannot_take(loops, monkeypatch):
-    batches = []
-    monkeypatch.setattr(loops, "adam", lambda parameters, numbers: batches.append(len(parameters)))
+def test_a_loop_takes_parameters_of_all_shapes_and_layouts(compiled):
     shapes = [(3,), (0,), (4, 2), ()]
     parameters = [make(s, dtype=t) for t in (tt.float32, tt.float64, tt.float16) for s in shapes]
     turned = tt.asarray(np.ones((4, 3), np.float32).T, copy=False).requires_grad_()  # neither writable nor contiguous
@@ -159,20 +321,20 @@ def test_loops_are_for_all_parameters_but_those_that_they_cannot_take(loops, mon
         for parameter in group["params"]:
             give(parameter, np.ones(parameter.shape))
     optimizer.step()
-    assert batches == [4, 3, 3, 1]
+    assert sorted(compiled) == [1, 3, 7]  # of float64, of float32 with those of float16, and the one of another rate
     assert len(optimizer.state) == len(parameters) + 2
 
 
-def test_a_step_that_fails_says_so_and_what_was_read_before_is_known_to_be_changed(loops, monkeypatch):
+def test_a_step_that_fails_says_so_and_what_was_read_before_is_known_to_be_changed(compiled, rooms, monkeypatch):
     parameter = make((3,), dtype=tt.float32)
     loss = (parameter * parameter).sum()
     give(parameter, np.ones(3))
     optimizer = Adam([parameter])
 
-    def fail(parameters, numbers):
+    def fail(self, rows, numbers):
         raise MemoryError("for a test")
 
-    monkeypatch.setattr(loops, "adam", fail)
+    monkeypatch.setattr(rooms[1].InPlace, "__call__", fail)
     with pytest.raises(MemoryError, match="for a test"):
         optimizer.step()
     with pytest.raises(RuntimeError, match="changed in place"):

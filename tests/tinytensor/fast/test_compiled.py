@@ -128,18 +128,6 @@ def test_large_arrays_have_them_unasked():
     assert unasked(rows, TINYTENSOR_COMPILE_LOOPS="0") == ["False", "False", "True"]
 
 
-def test_an_optimizer_goes_by_the_size_of_all_its_parameters(loops, monkeypatch):
-    monkeypatch.setattr(backend, "loops", None)
-    monkeypatch.setattr(backend, "loops_unasked", lambda: loops)
-    updated = []
-    monkeypatch.setattr(loops, "adam", lambda arrays, scalars: updated.append(len(arrays)))
-    for width in (8, 256):
-        layer = nn.Linear(width, width)
-        layer(tt.ones((2, width))).sum().backward()
-        nn.optim.Adam(layer.parameters()).step()
-    assert updated == [2]  # weight and bias of the large one
-
-
 def test_a_numba_that_cannot_be_loaded_is_done_without(monkeypatch):
     monkeypatch.undo()  # what all tests do without
     monkeypatch.setitem(sys.modules, "tinytensor.fast.loops", None)

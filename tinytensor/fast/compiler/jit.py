@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -133,17 +133,26 @@ def key_of(values: Sequence[Any], params: dict[str, Any]) -> Any:
 @functools.cache
 def is_ours(function: Callable[..., Any]) -> bool:
     """True for a function of the library that shows nothing: others may print or count, in each call."""
+    return all(code.co_filename.startswith(FOLDERS) for code in _codes(function)) and not shows(function)
+
+
+@functools.cache
+def shows(function: Callable[..., Any]) -> bool:
+    """True if a function, or one that it calls, prints or stops."""
+    return any({"print", "breakpoint", "input"}.intersection(code.co_names) for code in _codes(function))
+
+
+def _codes(function: Callable[..., Any]) -> Iterator[CodeType]:
+    """The code of a function and of all those that it may call."""
     found, waiting = set[Any](), [function]
     while waiting:
         one = waiting.pop()
         codes = [one.__code__, *[c for c in one.__code__.co_consts if isinstance(c, CodeType)]]
-        names = {name for code in codes for name in code.co_names}
-        if not one.__code__.co_filename.startswith(FOLDERS) or names & {"print", "breakpoint", "input"}:
-            return False
+        yield from codes
         found.add(one)
+        names = {name for code in codes for name in code.co_names}
         called = [one.__globals__.get(name) for name in names] + [getattr(one, "__wrapped__", None)]
         waiting += [f for f in called if isinstance(f, FunctionType) and f not in found]
-    return True
 
 
 def faster(function: Callable[..., Any]) -> Callable[..., Any]:

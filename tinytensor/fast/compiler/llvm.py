@@ -140,8 +140,8 @@ def machine() -> Any:
 
 
 @functools.cache
-def compile_text(text: str) -> tuple[int, Any]:
-    """The address of the function `loop` of a text, and the engine that keeps it; from disk, if it is there."""
+def compile_text(text: str, name: str = "loop") -> tuple[int, Any]:
+    """The address of a function of a text, and the engine that keeps it; from disk, if it is there."""
     host = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), llvm.llvm_version_info
     folder = cache_folder()
     path = folder / hashlib.sha256(f"{text}{host}".encode()).hexdigest()[:32] if folder else None
@@ -158,7 +158,7 @@ def compile_text(text: str) -> tuple[int, Any]:
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine())
     engine.add_object_file(llvm.ObjectFileRef.from_data(code[32:]))
     engine.finalize_object()
-    return engine.get_function_address("loop"), engine
+    return engine.get_function_address(name), engine
 
 
 def compiled(text: str) -> bytes:

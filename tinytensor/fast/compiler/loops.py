@@ -100,13 +100,13 @@ class Written(NamedTuple):
         text: of the function `loop`: first row, end, sizes, numbers, then a pointer for each array.
         scratch: the arrays of which it keeps a row; their pointers come after those.
         few: how many rows of zeros in float32 it takes last, for sums over some rows.
-        numbers: those that stand in its lines.
+        numbers: which ones of its lines it takes, as the place of a line and of an argument there.
     """
 
     text: str
     scratch: list[Recorded]
     few: int
-    numbers: list[float]
+    numbers: list[tuple[int, int]]
 
 
 class Writer:
@@ -117,19 +117,27 @@ class Writer:
         wanted: the results that somebody else reads.
         strides: 0 for an argument that is the same along a row, else 1.
         is_long: sums along a row are kept in float64.
+        over: the results that are written in the place of an argument, and that argument.
     """
 
-    def __init__(self, loop: Loop, wanted: set[Recorded], strides: dict[Recorded, int], is_long: bool) -> None:
+    def __init__(
+        self, loop: Loop, wanted: set[Recorded], strides: dict[Recorded, int], is_long: bool = False,
+        over: dict[Recorded, Recorded] | None = None,
+    ) -> None:  # fmt: skip
         self.loop, self.strides, self.is_long = loop, strides, is_long
         self.outputs, self.known = loop.outputs(wanted), phases(loop)
         self.kept = kept_for_later(loop, self.known, self.outputs)
         self.lines = {line.result: line for line in loop.lines}
-        self.places = {x: f"%p{i}" for i, x in enumerate([*loop.arguments(), *self.outputs])}
+        over = over or {}
+        self.arrays = [*loop.arguments(), *[x for x in self.outputs if x not in over]]
+        self.places = {x: f"%p{i}" for i, x in enumerate(self.arrays)}
+        self.places |= {x: self.places[argument] for x, argument in over.items()}
         self.scratch = {x: None for x in self.kept if x not in self.outputs}
         self.places |= {x: f"%s{i}" for i, x in enumerate(self.scratch)}
         sums = [line.result for line in loop.lines if line.result in loop.columns and line.name == "sum"]
         self.narrow = {x: None for x in sums if x.dtype.char == "f"}
-        self.text, self.numbers = Text(), list[float]()
+        self.order = {line.result: i for i, line in enumerate(loop.lines)}
+        self.text, self.numbers = Text(), list[tuple[int, int]]()
         self.rows: dict[Recorded, Value] = {}  # numbers of the row, once known
         self.here: dict[Recorded, Value] = {}  # numbers of the element in this pass
         self.phase = -1
@@ -143,7 +151,7 @@ class Writer:
         for phase in range(max(self.known.values()) + 1):
             self._pass(phase)
             self._row_lines(phase)
-        arrays = [x for x in self.places if x not in self.scratch]
+        arrays = self.arrays
         few = [self.places[x].replace("p", "few") for x in self.narrow]
         names = [f"%b{i}" for i in range(len(arrays))] + [f"%s{i}" for i in range(len(self.scratch))] + few
         strides = [STRIDES.format(i=i, outer=2 + 2 * i, inner=3 + 2 * i) for i in range(len(arrays))]
@@ -158,11 +166,11 @@ class Writer:
 
     # ---- operands
 
-    def _number(self, kind: str, value: Any) -> Value:
+    def _number(self, kind: str, line: Line, place: int) -> Value:
         """A number of a line: an argument of the function, so that the text is the same for others."""
         if kind == "i1":
-            return self.text.constant("i1", value)
-        self.numbers.append(float(value))
+            return self.text.constant("i1", line.arguments[place])
+        self.numbers.append((self.order[line.result], place))
         return Value(self.text, kind, f"%{kind}{len(self.numbers) - 1}")
 
     def _memory(self, x: Recorded) -> str:
@@ -204,12 +212,13 @@ class Writer:
         for place, argument in enumerate(line.arguments):
             of = "i1" if line.name == "where" and place == 0 else kind
             is_array = isinstance(argument, Recorded)
-            values.append(self._value(argument).to(of) if is_array else self._number(of, argument))
-        is_one = line.name == "divide" and self.loop.is_full(line.result) and self._is_of_row(line.arguments[1])
+            values.append(self._value(argument).to(of) if is_array else self._number(of, line, place))
+        is_one = line.name == "divide" and self.loop.is_full(line.result) and not self._is_many(line.arguments[1])
         return (divide_by_one if is_one else TABLE[line.name])(*values).to(KIND[line.result.dtype.char])
 
-    def _is_of_row(self, argument: Any) -> bool:
-        return isinstance(argument, Recorded) and argument in self.rows
+    def _is_many(self, argument: Any) -> bool:
+        """True for a number for each element, False for one that a row has in common."""
+        return isinstance(argument, Recorded) and argument not in self.rows
 
     # ---- rows and passes over them
 
@@ -252,8 +261,8 @@ class Writer:
             text.put(f"{found.name} = {combined(line.name, total, term)}")
             if line.name in SCANS:  # the others are known behind the pass
                 self.here[line.result] = found.to(KIND[line.result.dtype.char])
-        for x in stores:
-            self._store(x, self._value(x), column)
+        for x, value in [(x, self._value(x)) for x in stores]:  # what is read is read before it is written over
+            self._store(x, value, column)
         for line in columns:
             memory, at = self._memory(line.result), self._at(line.result, column)
             if line.result in self.narrow:

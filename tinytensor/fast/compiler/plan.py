@@ -11,10 +11,8 @@ import math
 from collections.abc import Collection, Sequence
 from typing import Any
 
-import numpy as np
-
 from ...backend import numpy as arrays
-from ...record.tape import ELEMENTWISE, SCANS, VIEWS, Line, NotRecorded, Recorded, Tape
+from ...record.tape import ELEMENTWISE, SCANS, VIEWS, Line, NotRecorded, Recorded, Tape, sample
 from .expressions import DEAR, ONLY_FLOAT32, TABLE, can_be_exponent
 
 STARTS = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf, "cumulative_sum": 0.0, "cumulative_prod": 1.0}
@@ -223,7 +221,6 @@ def operand_type(line: Line) -> Any:
         return line.result.dtype
     if line.result.dtype.char != "?" or line.name in ("full", "broadcast_to"):
         return line.result.dtype
-    ones = [np.ones((), x.dtype) if isinstance(x, Recorded) else x for x in line.arguments]
     if line.name == "astype" or all(x.dtype.char == "?" for x in line.operands):
         return line.operands[0].dtype
-    return arrays.add(*ones).dtype if len(ones) == 2 else line.operands[0].dtype
+    return arrays.add(*map(sample, line.arguments)).dtype if len(line.arguments) == 2 else line.operands[0].dtype

@@ -160,7 +160,8 @@ class Pass:
         count = len(self.arguments) + len(self.outputs) + len(written.scratch) + written.few
         kinds = ctypes.c_int64, ctypes.c_int64, *[ctypes.c_void_p] * (2 + count)
         function = ctypes.CFUNCTYPE(None, *kinds)(found)
-        sizes, numbers = np.array(layout.sizes, np.int64), np.array([*written.numbers, 0.0])
+        values = [float(self.loop.lines[i].arguments[place]) for i, place in written.numbers]
+        sizes, numbers = np.array(layout.sizes, np.int64), np.array([*values, 0.0])
         largest = max([line.result.size for line in self.columns], default=0)
         shares = self.size // (8 * largest) if largest else SHARES
         shares = 1 << max(1, min(shares, SHARES, self.work // GRAIN, layout.rows)).bit_length() - 1
