@@ -39,7 +39,7 @@ def test_what_it_prints():
     title, switched = switched.split("\n", 1)
     assert title.startswith("After tt.speed_up() a script here has the following; ")
     assert list(rows(switched)) == ["pool", "threads", "memory", "loops", "medium"]
-    assert rows(switched)["threads"].strip().startswith("3 of tinytensor for all large work")
+    assert rows(switched)["threads"].strip().startswith("on by default: 3 of tinytensor share large work")
     assert "4 threads," in doctor.describe(MACHINE, FAST)
     assert "1 thread," in doctor.describe(replace(MACHINE, blas_threads=1), FAST)
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ..backend.sums import accurate_matmul, accurate_sum
-from .pool import empty as fresh  # noqa: F401  (this module extends a namespace)
+from ..backend.sums import LONG, accurate_matmul, accurate_sum
+from .pool import empty as fresh
 from .pool import empty_like as fresh_like  # noqa: F401
-from .threads import in_parts  # noqa: F401
+from .threads import in_parts
 
 loops: Any = None  # the module of that name, once `compile_loops` was called
 
@@ -101,6 +101,25 @@ def k_largest(x: Any, k: int) -> Any:
 def product(a: Any, b: Any, out: Any) -> Any:
     """a @ b of matrices; a column by a row takes NumPy a fifth of BLAS's time."""
     return np.multiply(a, b, out) if len(b) == 1 else accurate_matmul(a, b, out)
+
+
+FLOPS = 16  # multiplications and additions that take as long as an element-wise operation
+
+
+def large_matmul(a: Any, b: Any) -> Any:
+    """a @ b of arrays of which one is large, on our threads: each computes some matrices, or some rows of one."""
+    if min(a.ndim, b.ndim) < 2 or a.dtype != b.dtype or a.dtype.char not in "fd" or a.shape[-1] > LONG:
+        return accurate_matmul(a, b)
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    out = fresh((*batch, a.shape[-2], b.shape[-1]), a.dtype)
+    work = out.size * a.shape[-1] // FLOPS
+    turn_a, turn_b = (x.ndim == out.ndim and (not batch or len(x) == len(out)) for x in (a, b))
+
+    def multiply_some(i: slice) -> None:
+        accurate_matmul(a[i] if turn_a else a, b[i] if turn_b and batch else b, out[i])
+
+    in_parts(multiply_some, len(out), work, product=True)
+    return out
 
 
 # ---- over the last axis, as softmax and layer normalisation need it; the results keep that axis, with length 1

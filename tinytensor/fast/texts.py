@@ -262,7 +262,8 @@ def note(namespace: Any, name: str, before: Any) -> None:
     now, place = vars(namespace).get(name), (namespace, name)
     module = namespace.__module__ if isinstance(namespace, type) else namespace.__name__
     is_ours = module == PACKAGE or module.startswith(f"{PACKAGE}.")  # a subclass of a user's is no place
-    if now is before or name in MADE or (before is None and isinstance(now, ModuleType)):
+    is_import = before is None and isinstance(now, ModuleType) and place not in replaced
+    if now is before or name in MADE or is_import:
         return
     if not is_ours:
         Count.replacements += callable(now) or callable(before)

@@ -4,17 +4,18 @@
 function works on raw arrays and writes its results into arrays made before. Which rows are computed together changes
 results by rounding; so that follows from the sizes alone, and the bits do not depend on the number of threads.
 
-This is for processes in which BLAS computes on one thread, as `take_cores` makes it do, or `OPENBLAS_NUM_THREADS=1` in
-the environment; matrix products are split here then, too. That is the faster way, most of all where other programs run
-beside: threads of BLAS spin between two products on the cores that element-wise work could use. Where BLAS has its own
-threads, the work stays on one thread unless `set_num_threads` says otherwise.
+Matrix products are split here, too, and BLAS computes on one thread meanwhile: its own threads spin after a product, on
+the cores that element-wise work could use. `take_cores` lets it do so for good. Without threadpoolctl, or where
+`OPENBLAS_NUM_THREADS` has a number, all work stays on one thread unless `set_num_threads` says otherwise.
 """
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import functools
 import os
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -49,11 +50,14 @@ def _from_environment() -> int | None:
 
 
 _chosen = _from_environment()  # by the user, here or with `set_num_threads`
-_threads = _chosen or (cores.count() if _blas_is_single else 1)
+_threads = _chosen or (cores.count() if _blas_is_single else 0)  # 0: not known before the first large work
 
 
 def get_num_threads() -> int:
     """On how many threads the work on large arrays is split."""
+    global _threads
+    if not _threads:
+        _threads = cores.count() if alone.libraries else 1
     return _threads
 
 
@@ -61,6 +65,54 @@ def set_num_threads(count: int) -> None:
     """Split the work on large arrays over so many threads."""
     global _chosen, _threads
     _chosen = _threads = count
+
+
+class Alone:
+    """Within it, BLAS computes on one thread, so that ours share the work.
+
+    Threads of BLAS spin for a while after a product, on the cores that the next loop could use. Their number is one
+    for the whole process; afterwards it is what it was, so that NumPy elsewhere keeps its threads.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._depth = threading.Lock(), 0
+        self._former: list[tuple[Any, int]] = []
+
+    @functools.cached_property
+    def libraries(self) -> list[Any]:
+        """The libraries whose threads can be counted; none if somebody has chosen them in the environment."""
+        chosen = os.environ.get("OPENBLAS_NUM_THREADS")
+        return [] if chosen else _libraries(user_api="blas") or []
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._depth += 1
+            if self._depth == 1:
+                self._former = [(library, library.get_num_threads()) for library in self.libraries]
+                for library, _ in self._former:
+                    library.set_num_threads(1)
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._depth -= 1
+            if self._depth == 0:
+                self.leave()
+
+    def leave(self) -> None:
+        """Give BLAS its threads back."""
+        for library, count in self._former:
+            library.set_num_threads(count)
+        self._former = []
+
+    def after_fork(self) -> None:
+        """In a new process, no thread of the former one is within."""
+        self._lock, self._depth = threading.Lock(), 0
+        self.leave()
+
+
+alone = Alone()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=alone.after_fork)
 
 
 def take_cores() -> Outcome:
@@ -87,7 +139,7 @@ def take_cores() -> Outcome:
             library.set_num_threads(1)
         _blas_is_single = True
         _threads = _chosen or cores.count()
-    return Outcome("threads", True, f"{_threads} of tinytensor for all large work, 1 of BLAS")
+    return Outcome("threads", True, f"on by default: {_threads} of tinytensor share large work; from now on, 1 of BLAS")
 
 
 def _libraries(**selection: str) -> list[Any] | None:
@@ -110,14 +162,15 @@ def in_parts(
         function: computes the rows of a slice.
         rows: how many there are.
         work: how many element-wise operations it all is.
-        product: whether it is matrix products, which are left to BLAS where that has threads of its own.
+        product: whether it is matrix products, for which BLAS then has one thread.
         width: elements of a row. The function then gets few rows at a time, so that what one of its lines wrote is
             still in the cache when the next line reads it.
         most: how many slices at most.
     """
     if width is not None:
         function = _in_blocks(function, max(1, IN_CACHE // max(1, width)))
-    worth = 1 if product and not _blas_is_single else min(most, SHARES, work // GRAIN, rows)
+    goes_alone = product and not _blas_is_single
+    worth = 1 if goes_alone and not alone.libraries else min(most, SHARES, work // GRAIN, rows)
     if worth < 2:
         function(slice(0, rows))
         return
@@ -127,7 +180,8 @@ def in_parts(
         for i in range(some.start, some.stop):
             function(slice(rows * i // shares, rows * (i + 1) // shares))
 
-    in_shares(compute_shares, shares, work // GRAIN)
+    with alone if goes_alone else contextlib.nullcontext():
+        in_shares(compute_shares, shares, work // GRAIN)
 
 
 def in_shares(function: Part, shares: int, most: int = SHARES) -> None:
@@ -193,7 +247,7 @@ def is_beside_others() -> bool:
 
 def _available() -> int:
     """On how many threads work that begins here may be split."""
-    return _share.get() or _threads
+    return _share.get() or get_num_threads()
 
 
 def _in_blocks(function: Part, block: int) -> Part:

@@ -59,15 +59,16 @@ def speed_up() -> Report:
 
     In this order:
 
-    - NumPy's BLAS multiplies on one thread from now on, and tinytensor's own threads take the cores, so that all work
-      is split, not only the products. That affects everything that calls BLAS in this process. It needs threadpoolctl,
-      or `OPENBLAS_NUM_THREADS=1` in the environment; another number there is left alone.
+    - NumPy's BLAS multiplies on one thread from now on, not only within large products of this library. That affects
+      everything that calls BLAS in this process. It needs threadpoolctl, or `OPENBLAS_NUM_THREADS=1` in the
+      environment; another number there is left alone.
     - `keep_memory`: freed memory is kept for the next arrays.
     - `compile_loops`: stacks of layers, linear maps, norms, losses, Adam and more in compiled loops. It needs Numba.
 
-    Two things are on by default, since they change no setting of the process: large results reuse memory of the library
-    (`TINYTENSOR_POOL=0` in the environment switches that off), and if Numba is installed, compiled loops compute arrays
-    of 16,384 elements and more, stacks of layers and linear maps on every core (`TINYTENSOR_COMPILE_LOOPS=0`).
+    Three things are on by default, since they change no setting of the process for good: large results reuse memory of
+    the library (`TINYTENSOR_POOL=0` in the environment switches that off), threads share large work
+    (`TINYTENSOR_NUM_THREADS=1`), and if Numba is installed, compiled loops compute arrays of 16,384 elements and more
+    (`TINYTENSOR_COMPILE_LOOPS=0`).
 
     Results differ by rounding, and with the same seed dropout drops other elements in stacks that compiled loops
     compute. Call it once, as early as you like; a second call changes nothing. The library never calls it by itself.
@@ -104,8 +105,8 @@ def compile_loops() -> bool:
 def get_num_threads() -> int:
     """The number of tinytensor's threads that share the work on large arrays; 1 without `fast/`.
 
-    It is 1 if BLAS has threads of its own. Compiled loops of stacks and linear maps, which multiply by themselves, use
-    every core even then, unless `set_num_threads` or `TINYTENSOR_NUM_THREADS` in the environment says otherwise.
+    By default it is the number of cores; 1 if BLAS cannot be told to use one thread meanwhile, since threadpoolctl is
+    not installed or `OPENBLAS_NUM_THREADS` has a number. `TINYTENSOR_NUM_THREADS` in the environment overrides it.
     """
     return 1 if switches is None else switches.get_num_threads()
 

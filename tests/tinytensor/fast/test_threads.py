@@ -5,6 +5,7 @@ import threading
 import time
 from queue import SimpleQueue
 
+import numpy as np
 import pytest
 
 from tinytensor.fast import threads as parallel
@@ -25,6 +26,94 @@ def test_work_inside_gets_a_share_of_the_threads(monkeypatch):
     counts.clear()
     task()
     assert counts == [4]
+
+
+@pytest.fixture
+def blas(monkeypatch):
+    """A library whose threads can be counted, in the place of BLAS."""
+
+    class Library:
+        count, asked = 4, []
+
+        def get_num_threads(self):
+            return self.count
+
+        def set_num_threads(self, count):
+            self.count = count
+            self.asked.append(count)
+
+    monkeypatch.setattr(parallel, "_blas_is_single", False)
+    monkeypatch.setattr(parallel, "alone", parallel.Alone())
+    monkeypatch.setattr(parallel, "GRAIN", 1)
+    monkeypatch.setattr(parallel, "_threads", 2)
+    parallel.alone.libraries = [library := Library()]
+    return library
+
+
+def test_blas_has_one_thread_within_a_product_and_its_own_again_afterwards(blas):
+    seen = []
+
+    def multiply(part):
+        seen.append(blas.count)
+        if len(seen) == 1:
+            parallel.in_parts(lambda inner: seen.append(blas.count), 2, 2, product=True)
+
+    parallel.in_parts(multiply, 2, 2, product=True)
+    assert set(seen) == {1}
+    assert blas.asked == [1, 4]
+    parallel.in_parts(lambda part: seen.append(blas.count), 2, 2)
+    assert blas.asked == [1, 4]
+    with pytest.raises(ZeroDivisionError):
+        parallel.in_parts(lambda part: 1 / 0, 2, 2, product=True)
+    assert blas.count == 4
+
+
+def test_a_process_that_is_forked_within_a_product_has_blas_with_its_threads(blas):
+    with parallel.alone:
+        parallel.alone.after_fork()
+        assert blas.count == 4
+        with parallel.alone:
+            assert blas.count == 1
+        assert blas.count == 4
+        parallel.alone.__enter__()  # for the block that is left now
+
+
+SHAPES = [
+    ((300, 200), (200, 100)),
+    ((7, 300, 20), (7, 20, 30)),
+    ((3, 4, 64, 32), (3, 4, 32, 64)),
+    ((4, 64, 32), (3, 4, 32, 8)),
+    ((1, 4, 64, 32), (3, 1, 32, 8)),
+    ((64, 32), (5, 32, 8)),
+    ((5, 64, 32), (32, 8)),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shapes", SHAPES)
+def test_a_large_product_is_shared(shapes, dtype, monkeypatch):
+    from tinytensor.fast.numpy import large_matmul
+
+    monkeypatch.setattr(parallel, "GRAIN", 1)
+    a, b = (np.random.default_rng(i).normal(size=shape).astype(dtype) for i, shape in enumerate(shapes))
+    turned = np.ascontiguousarray(np.swapaxes(a, -1, -2)).swapaxes(-1, -2), np.asfortranarray(b)
+    found = []
+    for threads in (1, 2, 5):
+        monkeypatch.setattr(parallel, "_threads", threads)
+        found += [large_matmul(a, b), large_matmul(*turned)]
+    for product in found:
+        assert product.dtype == dtype
+        np.testing.assert_allclose(product, np.matmul(a, b), rtol=1e-4, atol=1e-4)
+    assert len({product.tobytes() for product in found[::2]}) == 1
+
+
+def test_a_large_product_of_shapes_that_do_not_fit_is_numpys_error():
+    from tinytensor.fast.numpy import large_matmul
+
+    with pytest.raises(ValueError, match="mismatch"):
+        large_matmul(np.ones((200, 100)), np.ones((200, 100)))
+    assert large_matmul(np.ones((0, 100)), np.ones((100, 20))).shape == (0, 20)
+    assert large_matmul(np.ones((300, 0)), np.ones((0, 200))).sum() == 0
 
 
 def test_the_slices_follow_from_the_sizes_alone(monkeypatch):

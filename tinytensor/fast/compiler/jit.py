@@ -27,7 +27,7 @@ from ...node import Node
 from ...primitive import Primitive
 from ...record.tape import REDUCTIONS, VIEWS, NotRecorded, Recorded, Tape, identity, record
 from ...tensor import Tensor, wrap
-from ..numpy import LARGE
+from ..numpy import LARGE, large_matmul
 from ..texts import Count, replaced
 
 LLVM = 16  # the first version whose pointers have no type
@@ -122,6 +122,17 @@ class Programs(dict[Any, Any]):
         return None if told else found  # what warns does so in each call
 
 
+class LargeNames:
+    """NumPy's namespace for large arrays, whose products go on our threads."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(arrays_of_numpy, name)
+
+
+large_names: Any = LargeNames()
+large_names.matmul = large_matmul
+
+
 def key_of(values: Sequence[Any], params: dict[str, Any]) -> Any:
     """Shapes and dtypes of arrays with settings of the process; and numbers with their types."""
     shapes = [(a.shape, a.dtype.char) if type(a) is np.ndarray else None for a in values]
@@ -168,7 +179,7 @@ def faster(function: Callable[..., Any]) -> Callable[..., Any]:
         except TypeError:  # a parameter that cannot be a key
             program = None
         if program is None:
-            return function(xp, *values, **params)
+            return function(large_names, *values, **params)
         return program(*[a for a in values if isinstance(a, np.ndarray)])[0]
 
     return compute

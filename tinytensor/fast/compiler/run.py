@@ -22,6 +22,7 @@ from .plan import STARTS, Loop, long_axes, plan
 
 SHORT = 1024  # elements of a row that are added up in their own dtype, in one part for each place of a vector
 MOST = 64  # strides for which a loop is kept
+WORTH = 1 << 22  # element-wise operations of a loop that are worth waking another thread for
 WORK = 12  # element-wise operations that a function in DEAR is worth
 
 
@@ -137,7 +138,7 @@ class Pass:
             for i in range(some.start, some.stop):
                 rows(slice(bound.rows * i // bound.shares, bound.rows * (i + 1) // bound.shares))
 
-        in_shares(some_shares, bound.shares)
+        in_shares(some_shares, bound.shares, self.work // WORTH)
         for i, line in enumerate(self.columns):
             parts = [sums[start][i] for start in sorted(sums)]
             there[line.result] = _combine(parts, line).astype(line.result.dtype, copy=False)
