@@ -283,10 +283,23 @@ def bring_course(folder):
 
 
 def marks(command):
-    """Most commands are slow. Of a benchmark, the shortest one runs, and `pytest --all` runs the others."""
-    script = re.match(r"python (benchmarks|examples/lessons)/\w+\.py", command)
-    shortest = script is None or command == min((c for c in cases() if c.startswith(script[0])), key=len)
-    return [pytest.mark.slow] * (not re.match(FAST, command)) + [pytest.mark.again] * (not shortest)
+    """Most commands are slow; those that repeat others run in `pytest --all`."""
+    return [pytest.mark.slow] * (not re.match(FAST, command)) + [pytest.mark.again] * repeats(command)
+
+
+def repeats(command):
+    """True for a benchmark unless it is the shortest command; for an example if shorter ones have all its options."""
+    if script := re.match(r"python (benchmarks|examples/lessons)/\w+\.py", command):
+        return command != min((c for c in cases() if c.startswith(script[0])), key=len)
+    if not (script := re.search(r"python examples/\w+\.py", command)):
+        return False
+    shorter = [c for c in cases() if script[0] in c and (len(c), c) < (len(command), command)]
+    options = {option for c in shorter for option in options_of(c)}
+    return bool(options_of(command)) and options_of(command) <= options
+
+
+def options_of(command):
+    return {*re.findall(r"--[\w-]+|mpiexec", command)}
 
 
 @pytest.mark.parametrize("command", [pytest.param(c, marks=marks(c), id=c) for c in cases()])

@@ -196,6 +196,7 @@ APART = {
 """Functions whose replacement counts more often in a whole sequence than in its steps, or that have no steps."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["plain", "textbook", "loops"])
 @pytest.mark.parametrize("name", WHOLE_AND_STEPS)
 def test_a_whole_sequence_and_its_steps_agree_whatever_is_replaced(name, mode, monkeypatch, request):

@@ -63,7 +63,7 @@ def speed_up() -> Report:
       everything that calls BLAS in this process. It needs threadpoolctl, or `OPENBLAS_NUM_THREADS=1` in the
       environment; another number there is left alone.
     - `keep_memory`: freed memory is kept for the next arrays.
-    - `compile_loops`: stacks of layers, linear maps, norms, losses, Adam and more in compiled loops. It needs Numba.
+    - `compile_loops`: stacks of layers, linear maps, norms, losses and more in compiled loops. It needs Numba.
 
     Three things are on by default, since they change no setting of the process for good: large results reuse memory of
     the library (`TINYTENSOR_POOL=0` in the environment switches that off), threads share large work

@@ -227,6 +227,7 @@ def seeds(request):
     return range(3 if request.config.getoption("--all") else 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LESSONS)
 def test_wrong_answers_are_told_what_is_wrong(name, seeds):
     """In words: two numbers and nothing else are for mistakes that nobody has thought of."""

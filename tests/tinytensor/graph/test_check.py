@@ -365,6 +365,7 @@ def drawn(seed):
     return kind, graph, options(draw)
 
 
+@pytest.mark.slow
 def test_pictures_of_random_computations_compute_what_was_recorded(request):
     begun, counted, folds = time.monotonic(), Counter(), 0
     graphs = GRAPHS * (10 if request.config.getoption("--all") else 1)

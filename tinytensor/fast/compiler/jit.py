@@ -123,7 +123,7 @@ class Programs(dict[Any, Any]):
 
 
 class LargeNames:
-    """NumPy's namespace for large arrays, whose products go on our threads."""
+    """NumPy's namespace for large arrays, whose products our threads share."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(arrays_of_numpy, name)
