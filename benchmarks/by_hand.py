@@ -4,7 +4,7 @@
 
 Our side computes them through `tinytensor.torch`, after a plain import or with `tt.speed_up()`. A ratio (below 1: ours
 is faster) is the median over interleaved rounds of wall-clock time; both sides begin with the same weights, and the
-losses of the first steps are compared.
+losses of the first steps are compared. A third side computes a step's matrix products alone, with NumPy.
 
 - `mlp`, `cnn`: 784-256-256-10 with batch 64, and two convolutions with batch norm, on images of 28 x 28.
 - `char lstm`: a letter at a time through `nn.LSTMCell`; `lstm`: 40 steps of `nn.LSTM`.
@@ -314,12 +314,46 @@ def torch_side(program: str, threads: int) -> tuple[Callable[..., Any], Any]:
     return steps_of(torch, program), None
 
 
+def products_side(program: str) -> tuple[Callable[..., Any], Any]:
+    """The products of a step alone: those that the formulas compute, with random numbers."""
+    enter(ROOT)
+    import tinytensor as tt
+    from tinytensor import torch as room
+    from tinytensor.backend import numpy as arrays
+
+    room.install()
+    import torch
+
+    steps, shapes, matmul = steps_of(torch, program), list[Any](), arrays.matmul
+
+    def noted(a: Any, b: Any, out: Any = None) -> Any:
+        shapes.append((a.shape, b.shape))
+        return matmul(a, b, out)
+
+    arrays.matmul = noted
+    with tt.textbook():
+        steps(1)
+    arrays.matmul = matmul
+    rng = np.random.default_rng(0)
+    given = {shape: rng.standard_normal(shape, dtype=np.float32) for pair in shapes for shape in pair}
+
+    def products(number: int) -> tuple[list[float], float]:
+        start = time.perf_counter()
+        for _ in range(number):
+            for a, b in shapes:
+                np.matmul(given[a], given[b])
+        return [], time.perf_counter() - start
+
+    return products, None
+
+
 def compare(program: str, arguments: Any) -> dict[str, Any]:
     """Time one program on both sides, print a line and return the figures."""
     one = dict.fromkeys(("OPENBLAS_NUM_THREADS", "TINYTENSOR_NUM_THREADS"), "1") if arguments.threads == 1 else {}
     sides = {
         "ours": Side(tinytensor_side, one, program, arguments.switched_on),
         "PyTorch": Side(torch_side, torch(arguments.threads), program, arguments.threads),
+        "products": Side(products_side, one, program),
     }
     line, figures = compare_steps(sides, arguments.rounds, first=FIRST, apart=APART, seconds=SECONDS)
     print(f"{program:12} {line}", flush=True)
@@ -335,7 +369,7 @@ def main() -> None:
     parser.add_json()
     arguments = parser.parse_args()
     require_torch()
-    print(f"{'program':12} {'ours, ms':>9} {'its, ms':>9}   ours takes, of PyTorch's time")
+    print(f"{'program':12} {'ours, ms':>9} {'its, ms':>9} {'products':>9}   ours takes, of PyTorch's time")
     results = {program: compare(program, arguments) for program in arguments.programs}
     print(f"median {statistics.median(row['ours_takes']['median'] for row in results.values()):.2f}")
     print_blas(next(iter(results.values()))["blas"])

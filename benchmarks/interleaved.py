@@ -144,24 +144,25 @@ def compare_steps(
     """Compare two sides that make n training steps and return their losses and the seconds they took: a line, figures.
 
     Args:
+        sides: the two, and others that take their turns and compute no loss.
         first: how many steps have losses that are compared.
         apart: the largest relative difference; beyond it the script ends.
         seconds: of a round.
     """
-    losses = [side.ask(first)[0] for side in sides.values()]
+    losses = [side.ask(first)[0] for side in sides.values()][:2]
     found = max(abs(a - b) / abs(b) for a, b in zip(*losses))
     if found > apart:
         raise SystemExit(f"{script()}: the losses are {found:.2g} apart: {losses[0]}, {losses[1]}")
     steps = max(first, round(seconds * first / next(iter(sides.values())).ask(first)[1]))
     asked = [[side.ask(steps)[1] for side in sides.values()] for _ in range(rounds + 1)]
-    mine, theirs = zip(*asked[1:])  # the first round warms up
-    milliseconds = [1e3 * statistics.median(times) / steps for times in (mine, theirs)]
+    mine, theirs, *others = zip(*asked[1:])  # the first round warms up
+    milliseconds = [1e3 * statistics.median(times) / steps for times in (mine, theirs, *others)]
     used = {name: side.blas for name, side in sides.items()}
     for side in sides.values():
         side.close()
     takes = ratio(mine, theirs)
-    line = f"{milliseconds[0]:9.2f} {milliseconds[1]:9.2f}   {takes}"
-    return line, {"losses_apart": found, "blas": used, "ms": milliseconds, "ours_takes": takes._asdict()}
+    line = " ".join(f"{time:9.2f}" for time in milliseconds)
+    return f"{line}   {takes}", {"losses_apart": found, "blas": used, "ms": milliseconds, "ours_takes": takes._asdict()}
 
 
 def take_turns(

@@ -27,15 +27,14 @@ def step_in_place(optimizer: Optimizer, due: list[Due]) -> bool | None:
     plan_of = compiled(optimizer) or by_hand(optimizer)
     if plan_of is None:
         return None
-    plans = [plan_of(parameter._data, state, group) for parameter, state, group in due]
-    if None in plans:
-        rest = [one for one, plan in zip(due, plans) if plan is None]
-        optimizer._step_by_formula.__wrapped__(optimizer, rest)  # type: ignore[attr-defined]
     batches: dict[Any, list[Any]] = {}
+    rest: list[Due] = []
     written: list[Any] = []
     changed: list[Any] = []
-    for (parameter, state, _), plan in zip(due, plans):
-        if plan is None:
+    for one in due:
+        parameter, state, group = one
+        if (plan := plan_of(parameter._data, state, group)) is None:
+            rest.append(one)
             continue
         update, numbers, names, counted = plan
         array, gradient = parameter._data, parameter.grad._data  # type: ignore[union-attr]
@@ -53,11 +52,13 @@ def step_in_place(optimizer: Optimizer, due: list[Due]) -> bool | None:
                 changed.append(kept._data)
             row.append(there[name])
         if array.size:
-            batches.setdefault((update, numbers), []).append(row)
+            batches.setdefault((update, numbers, type(values), values.dtype, len(row)), []).append(row)
         changed.append(array)
         written.append((parameter, array, is_own, values, new))
+    if rest:  # an error of theirs comes before anything is changed
+        optimizer._step_by_formula.__wrapped__(optimizer, rest)  # type: ignore[attr-defined]
     try:
-        for (update, numbers), rows in batches.items():
+        for (update, numbers, *_), rows in batches.items():
             update(rows, numbers)
     finally:
         for parameter, array, is_own, values, new in written:
@@ -72,7 +73,7 @@ def step_in_place(optimizer: Optimizer, due: list[Due]) -> bool | None:
 
 
 def _that_fits(state: dict[str, Any], name: str, values: Any, xp: Any) -> Any:
-    """The arrays of a state under a name, in one piece as the values are; zeros where it has none."""
+    """The arrays of a state under a name, contiguous as the values are; zeros if it is missing."""
     if name not in state:
         return wrap(xp.zeros_like(values), None)
     kept = state[name]._data

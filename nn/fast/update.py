@@ -8,6 +8,7 @@ with all that it does, and only its arrays are recorded.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,33 +82,43 @@ def compiled(optimizer: Optimizer) -> Callable[..., Plan | None] | None:
         return None
     update = optimizer.update
     function = getattr(update, "__func__", update)
-    is_traced = is_ours(function)
-    if shows(function):
+    if not isinstance(function, FunctionType) or shows(function):
         return None
+    if not is_ours(function):
+        return lambda array, state, group: _plan_of_a_users(function, update, array, state, group)
     groups: dict[int, tuple[Any, list[Any]]] = {}
     plans: dict[Any, Plan | None] = {}
 
     def plan_of(array: Any, state: dict[str, Any], group: dict[str, Any]) -> Plan | None:
-        if array.size < LARGE and not is_traced:
-            return None
-        dtype = WIDER.get(array.dtype, array.dtype)
-        if not is_traced:
-            found = None
-            if (function, *state) not in _refused:
-                found = _try(lambda: _record(update, Like(array.shape, dtype), state, group, False).plan([]))
-                if found is None:
-                    _refused.add((function, *state))
-            return found
         numbers = [v for v in state.values() if type(v) is not tt.Tensor]
-        key = (id(group), dtype, array.shape, *state, *numbers)
-        if key not in plans:
-            like = Like(tuple([max(n, 1) for n in array.shape]), dtype)
-            if id(group) not in groups:
-                groups[id(group)] = _key_and_numbers(group)
-            plans[key] = _try(lambda: _plan(update, like, state, group, *groups[id(group)]))
+        key = (id(group), array.dtype, array.shape, *state, *numbers)
+        try:
+            return plans[key]
+        except KeyError:
+            pass
+        except TypeError:  # a state that holds a list, say
+            return None
+        if id(group) not in groups:
+            groups[id(group)] = _key_and_numbers(group)
+        plans[key] = _try(lambda: _plan(update, array, state, group, *groups[id(group)]))
         return plans[key]
 
     return plan_of
+
+
+def _plan_of_a_users(function: Any, update: Any, array: Any, state: Any, group: Any) -> Plan | None:
+    key = function, *state
+    if array.size < LARGE or key in _refused:
+        return None
+    found = _try(lambda: _record(update, _like(array), state, group, False).plan([]))
+    if found is None:
+        _refused.add(key)
+    return found
+
+
+def _like(array: Any) -> Like:
+    """What an update is recorded for; instead of an empty array, one element."""
+    return Like(tuple([max(n, 1) for n in array.shape]), WIDER.get(array.dtype, array.dtype))
 
 
 def _try(make: Callable[[], Plan | None]) -> Plan | None:
@@ -117,10 +128,11 @@ def _try(make: Callable[[], Plan | None]) -> Plan | None:
         return None
 
 
-def _plan(update: Any, like: Like, state: Any, group: Any, of_group: Any, numbers: list[Any]) -> Plan | None:
+def _plan(update: Any, array: Any, state: Any, group: Any, of_group: Any, numbers: list[Any]) -> Plan | None:
     """The plan for an update of the library: from a recording, or from a new one."""
-    of_state, more = _key_and_numbers(state)
-    key, numbers = (update.__func__, Count.replacements, like, of_group, of_state), [*numbers, *more]
+    like, (of_state, more) = _like(array), _key_and_numbers(state)
+    function = getattr(update, "__func__", update)  # a method would keep its optimiser
+    key, numbers = (function, Count.replacements, like, of_group, of_state), [*numbers, *more]
     known = _recordings.get(key, [])
     for recording in known:
         if recording is None or (found := recording.plan(numbers)) is not None:
@@ -141,9 +153,6 @@ def _record(update: Any, like: Like, state: dict[str, Any], group: dict[str, Any
     """Record an update. Raises NotRecorded, or an error of the update."""
     tape = Tape()
 
-    def given(values: dict[str, Any]) -> dict[str, Any]:
-        return {name: value if name == "params" else number(value) for name, value in values.items()}
-
     def number(value: Any) -> Any:
         if is_tensor(value):
             return wrap(tape.input(like), None)
@@ -152,13 +161,17 @@ def _record(update: Any, like: Like, state: dict[str, Any], group: dict[str, Any
         return tape.number(value) if is_traced and is_number(value) else value
 
     theta, g = number(ANY), number(ANY)
-    known_group, known = given(group), given(state)
+    if is_traced:  # one of a user's may change the group itself
+        group = {name: value if name == "params" else number(value) for name, value in group.items()}
+    known = {name: number(value) for name, value in state.items()}
     names = {"theta": theta._data, "g": g._data, **{k: v._data for k, v in known.items() if is_tensor(v)}}
     before = modes.change(textbook=True, grad_enabled=False, observer=None, recording=None, told=None, anomaly=False)
     try:
-        theta, remembered = update(theta, g, known, known_group)
+        theta, remembered = update(theta, g, mine := {**known}, group)
     finally:
         modes.change(**before)
+    if [*mine] != [*known] or any(mine[k] is not v for k, v in known.items()):
+        raise NotRecorded("it changes the state itself")
     made = {"theta": theta, **{k: v for k, v in remembered.items() if is_tensor(v)}}
     counted = {k: v for k, v in remembered.items() if not is_tensor(v)}
     results: dict[Recorded, str] = {}

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backend.numpy import scatter
 from ..backend.sums import LONG, accurate_matmul, accurate_sum
 from .pool import empty as fresh
 from .pool import empty_like as fresh_like  # noqa: F401
@@ -120,6 +121,17 @@ def large_matmul(a: Any, b: Any) -> Any:
 
     in_parts(multiply_some, len(out), work, product=True)
     return out
+
+
+def large_scatter(values: Any, key: Any, shape: tuple[int, ...]) -> Any:
+    """Zeros of a shape with large `values` added at `key`; whole rows that an array numbers in one pass."""
+    ids = key[0]
+    if len(key) == 1 and isinstance(ids, np.ndarray) and ids.dtype.kind in "iu" and ids.size and len(shape) > 1:
+        rows = contiguous(values).reshape(ids.size, -1)
+        if add_rows := kernel("add_rows", rows):
+            ids = ids.reshape(-1).astype(np.int64, copy=False)
+            return add_rows(rows, np.where(ids < 0, ids + shape[0], ids), shape[0]).reshape(shape)
+    return scatter(values, key, shape)
 
 
 # ---- over the last axis, as softmax and layer normalisation need it; the results keep that axis, with length 1

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import tinytensor as tt
+from tinytensor.grad_mode import fusible
 from tinytensor.nn import functional as F
 
 from .creating import CREATING, NEW, _joined, made, randint
@@ -118,6 +119,9 @@ METHODS: dict[str, Any] = {
     "new_tensor": lambda x, data, **options: made(tt.tensor(data), **{"dtype": x.dtype, **options}),
     **NEW,
 }
+for _name in ("addcdiv", "addcmul", "frac", "lerp", "sign"):
+    METHODS[_name].__name__ = _name
+    METHODS[_name] = fusible(METHODS[_name])
 FUNCTIONS: dict[str, Any] = {
     **CREATING,
     "cdist": lambda x, y, p=2.0: tt.linalg.vector_norm(x[..., :, None, :] - y[..., None, :, :], ord=p, axis=-1),

@@ -147,3 +147,45 @@ def test_running_statistics_are_the_formulas():
             F.batch_norm(x, mean, variance, training=True)
         found.append((mean.numpy(), variance.numpy()))
     np.testing.assert_allclose(found[0], found[1], rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("key", ["rows", "grid", "below 0", "one", "two axes", "a slice behind"])
+def test_gradients_of_large_arrays_by_index(key, dtype):
+    rng = np.random.default_rng(0)
+    places = rng.integers(0, 300, 600)
+    key = {
+        "rows": places,
+        "grid": places.reshape(20, 30).astype("int32"),
+        "below 0": places - 300,
+        "one": 7,
+        "two axes": (places, places % 100),
+        "a slice behind": (places, slice(3, 70)),
+    }[key]
+    x = tt.tensor(rng.standard_normal((300, 100)).astype(dtype), requires_grad=True)
+    g = tt.tensor(rng.standard_normal(x[key].shape).astype(dtype))
+    (found,) = tt.grad([x[key]], [x], [g])
+    with tt.textbook():
+        (expected,) = tt.grad([x[key]], [x], [g])
+    assert found.dtype == expected.dtype
+    close = {"float16": 1e-2, "float32": 1e-5, "float64": 1e-12}[dtype]
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=close, atol=close)
+
+
+def test_room_functions_of_elements_are_compiled():
+    from tinytensor.torch.functions import METHODS
+
+    x, y = (
+        tt.tensor(np.random.default_rng(i).standard_normal((200, 100)).astype("f4"), requires_grad=True) for i in (0, 1)
+    )
+    calls = {
+        "lerp": lambda: METHODS["lerp"](x, y, 0.3), "sign": lambda: METHODS["sign"](x),
+        "frac": lambda: METHODS["frac"](x), "addcmul": lambda: METHODS["addcmul"](x, y, y, value=0.5),
+        "addcdiv": lambda: METHODS["addcdiv"](x, y, y),
+    }  # fmt: skip
+    for name, call in calls.items():
+        found = call()
+        assert type(found._node.op).__name__ == "Fused", name
+        assert found._node.op.name == name
+        with tt.textbook():
+            np.testing.assert_allclose(found.detach().numpy(), call().detach().numpy(), rtol=1e-5, atol=1e-6)

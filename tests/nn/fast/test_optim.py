@@ -1,5 +1,6 @@
 """The steps in place, compiled and by hand, against the algorithms in the optimisers' classes."""
 
+import functools
 import math
 import random
 
@@ -166,6 +167,83 @@ def test_one_that_cannot_be_recorded_runs_by_its_lines(compiled):
             optimizer.step()
         assert seen[-6:] == [np.ndarray] * 6 * (kind is Noisy)
     assert not compiled
+
+
+class InItself(Optimizer):
+    """It writes its state and a number of the group itself, which the formula's way allows."""
+
+    def update(self, theta, g, state, group):
+        state["m"] = 0.5 * state.get("m", 0.0) + g
+        group["calls"] = group.get("calls", 0) + 1
+        return theta - group["lr"] * state["m"], {}
+
+
+def taken(kind, is_fast, steps=3, shape=(4, 5), change=lambda optimizer: None):
+    """An optimiser after some steps, and its parameters as bytes."""
+    parameters = [make(shape, dtype=tt.float32, seed=n) for n in range(2)]
+    optimizer = kind(parameters, {"lr": 0.1}) if kind is InItself else kind(parameters)
+    change(optimizer)
+    for step in range(steps):
+        for n, parameter in enumerate(parameters):
+            give(parameter, np.random.default_rng((step, n)).normal(size=shape))
+        with tt.textbook() if not is_fast else tt.no_grad():
+            optimizer.step()
+    return optimizer, [p.detach().numpy().tobytes() for p in parameters]
+
+
+def test_an_update_that_writes_its_state_runs_by_its_lines(compiled):
+    (fast, found), (slow, expected) = taken(InItself, True), taken(InItself, False)
+    assert found == expected
+    assert slow.param_groups[0]["calls"] == 6
+    assert fast.param_groups[0]["calls"] == 8  # with and without a state, the first one ran twice, to be recorded
+
+
+@pytest.mark.parametrize("way", ["partial", "callable", "lambda", "method of another"])
+def test_an_update_that_is_put_on_an_instance_is_called(way, compiled):
+    def change(optimizer):
+        own = optimizer.update
+
+        class Callable:
+            def __call__(self, *arguments):
+                return own(*arguments)
+
+        optimizer.update = {
+            "partial": functools.partial(own),
+            "callable": Callable(),
+            "lambda": lambda theta, g, state, group: own(theta, g * 2, state, group),
+            "method of another": Adam([make((2,))], lr=0.1).update,
+        }[way]
+
+    assert taken(Adam, True, change=change)[1] == taken(Adam, False, change=change)[1]
+
+
+def test_groups_of_one_rate_may_remember_different_arrays(monkeypatch, rooms):
+    """By hand as well: one of them with `amsgrad`, and parameters of two dtypes."""
+    for can in (True, False):
+        monkeypatch.setattr(rooms[0], "can_compile", lambda can=can: can)
+        found = []
+        for is_fast in (True, False):
+            parameters = [make((4, 5), dtype=t, seed=n) for n, t in enumerate((tt.float32, tt.float32, tt.float64))]
+            optimizer = Adam([{"params": parameters[:1], "amsgrad": True}, {"params": parameters[1:]}], lr=0.1)
+            for step in range(3):
+                for n, parameter in enumerate(parameters):
+                    give(parameter, np.random.default_rng((step, n)).normal(size=(4, 5)))
+                with tt.textbook() if not is_fast else tt.no_grad():
+                    optimizer.step()
+            found.append([p.detach().numpy() for p in parameters])
+        for fast, slow in zip(*found):
+            np.testing.assert_allclose(fast, slow, rtol=1e-5)
+
+
+def test_a_state_that_holds_a_list_is_taken_along(compiled):
+    parameter = make((4, 5))
+    optimizer = Adam([parameter])
+    for _ in range(3):
+        give(parameter, np.ones((4, 5)))
+        optimizer.step()
+        optimizer.state[parameter]["seen"] = [1, 2]
+    assert optimizer.state[parameter]["seen"] == [1, 2]
+    assert optimizer.state[parameter]["step"] == 3
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, KeyError])

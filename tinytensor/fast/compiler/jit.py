@@ -27,7 +27,7 @@ from ...node import Node
 from ...primitive import Primitive
 from ...record.tape import REDUCTIONS, VIEWS, NotRecorded, Recorded, Tape, identity, record
 from ...tensor import Tensor, wrap
-from ..numpy import LARGE, large_matmul
+from ..numpy import LARGE, large_matmul, large_scatter
 from ..texts import Count, replaced
 
 LLVM = 16  # the first version whose pointers have no type
@@ -123,14 +123,14 @@ class Programs(dict[Any, Any]):
 
 
 class LargeNames:
-    """NumPy's namespace for large arrays, whose products our threads share."""
+    """NumPy's namespace for large arrays: our threads share products, and rows are added up in one pass."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(arrays_of_numpy, name)
 
 
 large_names: Any = LargeNames()
-large_names.matmul = large_matmul
+large_names.matmul, large_names.scatter = large_matmul, large_scatter
 
 
 def key_of(values: Sequence[Any], params: dict[str, Any]) -> Any:
