@@ -281,7 +281,7 @@ def as_array(primitive: Primitive, xp: Any, out: Any) -> Any:
 def _constant(primitive: Primitive, value: Any, place: int) -> Any:
     """An input that is no Tensor."""
     if value is None or isinstance(value, (bool, int, float, complex, np.generic)):
-        return float(value) if type(value) is np.float64 else value
+        return float(value) if isinstance(value, float) and not hasattr(value, "tape") else value
     return _copied(primitive, value, place)
 
 

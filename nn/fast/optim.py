@@ -56,7 +56,7 @@ def step_in_place(optimizer: Optimizer, due: list[Due]) -> bool | None:
         changed.append(array)
         written.append((parameter, array, is_own, values, new))
     if rest:  # an error of theirs comes before anything is changed
-        optimizer._step_by_formula.__wrapped__(optimizer, rest)  # type: ignore[attr-defined]
+        Optimizer._step_by_formula.__wrapped__(optimizer, rest)  # type: ignore[attr-defined]
     try:
         for (update, numbers, *_), rows in batches.items():
             update(rows, numbers)
@@ -74,12 +74,12 @@ def step_in_place(optimizer: Optimizer, due: list[Due]) -> bool | None:
 
 def _that_fits(state: dict[str, Any], name: str, values: Any, xp: Any) -> Any:
     """The arrays of a state under a name, contiguous as the values are; zeros if it is missing."""
-    if name not in state:
+    if not isinstance(state.get(name), tt.Tensor):
         return wrap(xp.zeros_like(values), None)
     kept = state[name]._data
     if kept.shape != values.shape:
         raise ValueError(f"state {name!r} has shape {kept.shape}, but its parameter {values.shape}")
-    whole = xp.contiguous(kept.astype(values.dtype, copy=False))
+    whole = xp.contiguous(kept.astype(values.dtype, copy=not getattr(kept.flags, "writeable", True)))
     return state[name] if whole is kept else wrap(whole, None)
 
 

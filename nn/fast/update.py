@@ -7,14 +7,15 @@ with all that it does, and only its arrays are recorded.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import tinytensor as tt
-from tinytensor.fast.compiler.jit import LARGE, can_compile, is_ours, shows
+from tinytensor.fast.compiler.jit import FOLDERS, LARGE, can_compile, is_ours, shows
 from tinytensor.fast.texts import Count
 from tinytensor.modes import state as modes
 from tinytensor.record.tape import Like, Line, NotRecorded, Recorded, Tape, identity
@@ -50,12 +51,16 @@ class Recording(NamedTuple):
         arrays: what a row of the loop has, by name.
         formulas: computes the loop's numbers, those that are remembered, and if it is the same branch.
         counted: the names of numbers that are remembered.
+        text: that of `formulas`.
+        doubts: the numbers that it was recorded with, until others have led to the same text.
     """
 
     loop: Any
     arrays: list[str]
     formulas: Callable[[Sequence[float]], tuple[Any, ...]]
     counted: list[str]
+    text: str
+    doubts: list[Any]
 
     def plan(self, numbers: Sequence[float]) -> Plan | None:
         """The plan for the numbers of a group and a state; None if they lead to another branch."""
@@ -82,15 +87,21 @@ def compiled(optimizer: Optimizer) -> Callable[..., Plan | None] | None:
         return None
     update = optimizer.update
     function = getattr(update, "__func__", update)
-    if not isinstance(function, FunctionType) or shows(function):
+    if not isinstance(function, FunctionType):
         return None
-    if not is_ours(function):
-        return lambda array, state, group: _plan_of_a_users(function, update, array, state, group)
+    if not function.__code__.co_filename.startswith(FOLDERS) or not is_ours(function):
+        is_large = any(p.size >= LARGE for group in optimizer.param_groups for p in group["params"])
+        return functools.partial(_plan_of_a_users, update, function) if is_large and not shows(function) else None
     groups: dict[int, tuple[Any, list[Any]]] = {}
     plans: dict[Any, Plan | None] = {}
 
     def plan_of(array: Any, state: dict[str, Any], group: dict[str, Any]) -> Plan | None:
-        numbers = [v for v in state.values() if type(v) is not tt.Tensor]
+        numbers, dtype = [], WIDER.get(array.dtype, array.dtype)
+        for value in state.values():
+            if type(value) is not tt.Tensor:
+                numbers.append(value)
+            elif value._data.dtype is not dtype:
+                return None
         key = (id(group), array.dtype, array.shape, *state, *numbers)
         try:
             return plans[key]
@@ -106,13 +117,21 @@ def compiled(optimizer: Optimizer) -> Callable[..., Plan | None] | None:
     return plan_of
 
 
-def _plan_of_a_users(function: Any, update: Any, array: Any, state: Any, group: Any) -> Plan | None:
-    key = function, *state
-    if array.size < LARGE or key in _refused:
+def _plan_of_a_users(update: Any, function: Any, array: Any, state: Any, group: Any) -> Plan | None:
+    """The plan for an update that a user wrote, which runs for it; what a failure leaves of it is taken back."""
+    key, like = (function.__code__, *state), _like(array)
+    arrays = [value._data for value in state.values() if is_tensor(value)]
+    if key in _refused or any(a.shape != like.shape or a.dtype != like.dtype for a in arrays):
         return None
-    found = _try(lambda: _record(update, _like(array), state, group, False).plan([]))
-    if found is None:
+    own = vars(getattr(update, "__self__", None) or SimpleNamespace())
+    before = {**own}
+    found = _try(lambda: _record(update, like, state, group, False).plan([]))
+    changed = [value for name, value in own.items() if before.get(name) is not value]
+    if found is None or not all(map(is_plain, changed)):
+        own.clear()
+        own.update(before)
         _refused.add(key)
+        return None
     return found
 
 
@@ -135,8 +154,17 @@ def _plan(update: Any, array: Any, state: Any, group: Any, of_group: Any, number
     key, numbers = (function, Count.replacements, like, of_group, of_state), [*numbers, *more]
     known = _recordings.get(key, [])
     for recording in known:
-        if recording is None or (found := recording.plan(numbers)) is not None:
-            return recording and found
+        if recording is None or (found := recording.plan(numbers)) is None:
+            continue
+        if recording.doubts and recording.doubts[0] != numbers:
+            again = _record(update, like, state, group, True)
+            if again.text != recording.text or again.loop is not recording.loop:  # it took a number for good
+                known[:] = [None]
+                return None
+            recording.doubts.clear()
+        return found
+    if None in known:
+        return None
     if len(_recordings) >= MOST:
         _recordings.clear()
     try:
@@ -146,6 +174,7 @@ def _plan(update: Any, array: Any, state: Any, group: Any, of_group: Any, number
         raise
     finally:
         _recordings[key] = [*known[1 - BRANCHES :], recording]
+    recording.doubts.append(numbers)
     return recording.plan(numbers)
 
 
@@ -174,26 +203,34 @@ def _record(update: Any, like: Like, state: dict[str, Any], group: dict[str, Any
         raise NotRecorded("it changes the state itself")
     made = {"theta": theta, **{k: v for k, v in remembered.items() if is_tensor(v)}}
     counted = {k: v for k, v in remembered.items() if not is_tensor(v)}
+    if {"theta", "g"} & {*state, *remembered} or not all(
+        is_plain(v) and not is_tensor(state.get(k)) for k, v in counted.items()
+    ):
+        raise NotRecorded("it remembers more than arrays like the parameter, and numbers")
     results: dict[Recorded, str] = {}
     for name, tensor in made.items():
         x = tensor._data
-        if not isinstance(x, Recorded) or (x.shape, x.dtype) != (like.shape, like.dtype) or name == "g":
+        if not isinstance(x, Recorded) or (x.shape, x.dtype) != (like.shape, like.dtype):
             raise NotRecorded(f"its {name} is not an array like the parameter")
         if x in results or x in {*names.values()}:
             x = tape.write("copy", (x,), {"as": name}, x.shape, x.dtype)
         results[x] = name
     lines = tape.needed([*results], tape.inputs)
     loop = _loop(lines, results, {x: names[name] for x, name in results.items() if name in names})
-    by_place = {x.place: name for x, name in [*results.items(), *[(x, name) for name, x in names.items()]]}
+    by_place = {x.place: name for name, x in names.items()} | {x.place: name for x, name in results.items()}
     numbers = [lines[i].arguments[place] for i, place in loop.numbers]
     values = *[x.item() if isinstance(x, np.generic) else x for x in numbers], *counted.values()
-    formulas = tape.formulas(values) if is_traced else lambda _: (*values, True)
-    return Recording(loop, [by_place[place] for place in loop.arrays], formulas, list(counted))
+    text, formulas = tape.formulas(values) if is_traced else ("", lambda _: (*values, True))
+    return Recording(loop, [by_place[place] for place in loop.arrays], formulas, list(counted), text, [])
 
 
 def _loop(lines: Sequence[Line], results: dict[Recorded, str], over: dict[Recorded, Recorded]) -> Any:
     """The compiled loop: one for all recordings that differ by numbers and shapes alone."""
     from tinytensor.fast.compiler.in_place import InPlace
+    from tinytensor.fast.compiler.plan import ONE_BY_ONE
+
+    if any(line.name not in ONE_BY_ONE for line in lines):
+        raise NotRecorded("it adds up along an axis")
 
     def told(line: Line) -> str:
         is_given = line.name != "pow"
@@ -229,6 +266,10 @@ def _key_and_numbers(values: dict[str, Any]) -> tuple[Any, list[Any]]:
 
 def is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and type(value) is not bool
+
+
+def is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, (bool, int, float, str, np.generic))
 
 
 def is_tensor(value: Any) -> bool:

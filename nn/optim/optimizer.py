@@ -180,7 +180,6 @@ class Optimizer(WithSettings, metaclass=Replaceable):
                 theta, g = theta.astype(WIDER[theta.dtype]), g.astype(WIDER[theta.dtype])
             updates.append(self.update(theta, g, state, group))
         for (parameter, state, _), (theta, remembered) in zip(due, updates):
-            parameter.copy_(theta)
             for name, value in remembered.items():
                 if isinstance(state.get(name), tt.Tensor):
                     state[name].copy_(value)
@@ -188,6 +187,7 @@ class Optimizer(WithSettings, metaclass=Replaceable):
                     state[name] = tt.asarray(value, copy=True) if isinstance(value, tt.Tensor) else value
             if state:
                 self.state[parameter] = state
+            parameter.copy_(theta)  # last: what is remembered may be its old values
 
     def update(
         self, theta: tt.Tensor, g: tt.Tensor, state: dict[str, Any], group: dict[str, Any]

@@ -111,7 +111,10 @@ def large_matmul(a: Any, b: Any) -> Any:
     """a @ b of arrays of which one is large, on our threads: each computes some matrices, or some rows of one."""
     if min(a.ndim, b.ndim) < 2 or a.dtype != b.dtype or a.dtype.char not in "fd" or a.shape[-1] > LONG:
         return accurate_matmul(a, b)
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    try:
+        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    except ValueError:
+        return accurate_matmul(a, b)  # raises it with the shapes
     out = fresh((*batch, a.shape[-2], b.shape[-1]), a.dtype)
     work = out.size * a.shape[-1] // FLOPS
     turn_a, turn_b = (x.ndim == out.ndim and (not batch or len(x) == len(out)) for x in (a, b))

@@ -11,7 +11,6 @@ the cores that element-wise work could use. `take_cores` lets it do so for good.
 
 from __future__ import annotations
 
-import contextlib
 import contextvars
 import functools
 import os
@@ -90,7 +89,7 @@ class Alone:
             if self._depth == 1:
                 self._former = [(library, library.get_num_threads()) for library in self.libraries]
                 for library, _ in self._former:
-                    library.set_num_threads(1)
+                    _let_have(library, 1)
 
     def __exit__(self, *error: object) -> None:
         with self._lock:
@@ -101,13 +100,18 @@ class Alone:
     def leave(self) -> None:
         """Give BLAS its threads back."""
         for library, count in self._former:
-            library.set_num_threads(count)
+            _let_have(library, count)
         self._former = []
 
     def after_fork(self) -> None:
         """In a new process, no thread of the former one is within."""
         self._lock, self._depth = threading.Lock(), 0
         self.leave()
+
+
+def _let_have(library: Any, count: int) -> None:
+    """Set a library's number of threads. From 3.7 on, threadpoolctl itself serves the first thread that asks alone."""
+    getattr(library, "_real_set_num_threads", library.set_num_threads)(count)
 
 
 alone = Alone()
@@ -136,7 +140,7 @@ def take_cores() -> Outcome:
         if not libraries:
             return Outcome("threads", False, "NumPy's BLAS keeps its threads: threadpoolctl does not recognise it")
         for library in libraries:
-            library.set_num_threads(1)
+            _let_have(library, 1)
         _blas_is_single = True
         _threads = _chosen or cores.count()
     return Outcome("threads", True, f"on by default: {_threads} of tinytensor share large work; from now on, 1 of BLAS")
@@ -180,7 +184,12 @@ def in_parts(
         for i in range(some.start, some.stop):
             function(slice(rows * i // shares, rows * (i + 1) // shares))
 
-    with alone if goes_alone else contextlib.nullcontext():
+    if not goes_alone:
+        in_shares(compute_shares, shares, work // GRAIN)
+        return
+    from .workers import InterruptsLater
+
+    with InterruptsLater(), alone:
         in_shares(compute_shares, shares, work // GRAIN)
 
 

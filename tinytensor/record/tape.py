@@ -107,11 +107,14 @@ class Tape:
         self.numbers.append(Number(self, f"n[{len(self.numbers)}]", value))
         return self.numbers[-1]
 
-    def formulas(self, numbers: Sequence[float]) -> Callable[[Sequence[float]], tuple[Any, ...]]:
-        """A function of other numbers than the tape's: computes the given ones anew, then if all conditions hold."""
+    def formulas(self, numbers: Sequence[float]) -> tuple[str, Callable[[Sequence[float]], tuple[Any, ...]]]:
+        """A function of other numbers than the tape's: computes the given ones anew, then if all conditions hold.
+
+        Returned is its text as well: for other numbers it is the same, unless the function took one for good.
+        """
         texts = [*map(repr, numbers), " and ".join(self.conditions) or "True"]
-        found: Any = eval(f"lambda n: ({', '.join(texts)},)", {"inf": math.inf, "nan": math.nan})
-        return found
+        text = f"lambda n: ({', '.join(texts)},)"
+        return text, eval(text, {"inf": math.inf, "nan": math.nan})
 
     def _array(self, shape: tuple[int, ...], dtype: Any) -> Recorded:
         self._count += 1
@@ -194,7 +197,7 @@ for _method, _name in OPERATORS.items():
 class Number(float):
     """A number that a recorded function is given: it computes as one, and keeps how, as text over the list `n`.
 
-    A function of `math` gets its value alone: what it gives is the same for all numbers.
+    A function of `math` gets its value alone, and so what it gives belongs to this value: see `Tape.formulas`.
     """
 
     __array_ufunc__ = None  # an array that has numbers would take the value alone
@@ -223,12 +226,16 @@ class Number(float):
             return NotImplemented
         left, right = (other, self) if is_turned else (self, other)
         value = getattr(operator, name)(float(left), float(right))
-        return Number(self.tape, f"({left!r} {SIGNS[name]} {right!r})", value)
+        return Number(self.tape, f"({_told(left)} {SIGNS[name]} {_told(right)})", value)
 
     def _compare(self, name: str, other: Any) -> bool:
         found: bool = getattr(operator, name)(float(self), other)
         self.tape.conditions.append(f"({self} {SIGNS[name]} {other!r}) is {found}")
         return found
+
+
+def _told(number: float) -> str:
+    return repr(number) if isinstance(number, Number) else f"({number!r})"  # (-2) ** n is not -2 ** n
 
 
 SIGNS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**"}

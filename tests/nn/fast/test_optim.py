@@ -198,6 +198,96 @@ def test_an_update_that_writes_its_state_runs_by_its_lines(compiled):
     assert fast.param_groups[0]["calls"] == 8  # with and without a state, the first one ran twice, to be recorded
 
 
+def keeps_on_itself(self, theta, g, state, group):
+    self.last = g * 2
+    return theta - group["lr"] * g, {}
+
+
+def writes(state, name, value):
+    state[name] = value
+    return value
+
+
+USERS = {
+    "sum along an axis": lambda self, t, g, s, p: (t - 0.1 * g / (tt.sum(g * g, axis=-1, keepdims=True) + 0.1), {}),
+    "maximum": lambda self, t, g, s, p: (t - 0.1 * g / (tt.max(g, axis=0, keepdims=True) + 9), {}),
+    "norm": lambda self, t, g, s, p: (t - 0.1 * g / tt.linalg.vector_norm(g), {}),
+    "branch": lambda self, t, g, s, p: (t - 0.1 * g if tt.sum(g) > 0 else t + g, {}),
+    "writes its state": lambda self, t, g, s, p: (t - 0.1 * writes(s, "m", 0.9 * s.get("m", 0.0) + g), {}),
+    "list": lambda self, t, g, s, p: (t - 0.1 * sum(s.get("h", []), g), {"h": [*s.get("h", [])[-2:], g * 1.0]}),
+    "single element": lambda self, t, g, s, p: (t - s.get("n", 0.0) * g, {"n": tt.max(tt.abs(g))}),
+    "mask": lambda self, t, g, s, p: (t - tt.where(s.get("up", g > 0), 0.1, 0.2) * g, {"up": g > 0.5}),
+    "float64": lambda self, t, g, s, p: (t - 0.1 * g, {"m": 0.9 * s.get("m", 0.0) + tt.astype(g, tt.float64)}),
+    "old arrays": lambda self, t, g, s, p: (t - 0.1 * g - 0.01 * s.get("old", 0.0), {"old": t, "g_before": g}),
+    "restarts": lambda self, t, g, s, p: (
+        t - 0.1 * s.get("m", g), {"m": 0.0 if s.get("n") == 1 else g * 1, "n": s.get("n", 0) + 1},
+    ),
+    "theta in its state": lambda self, t, g, s, p: (t - 0.1 * s.get("theta", g), {"theta": g * 2}),
+    "keeps an array on itself": keeps_on_itself,
+    "root of a number": lambda self, t, g, s, p: (t - g / math.sqrt(s.get("n", 0) + 1), {"n": s.get("n", 0) + 1}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", USERS)
+def test_an_update_of_a_users_is_what_computes(name, compiled):
+    kind = type("Users", (Optimizer,), {"update": USERS[name], "state_names": ("m", "a", "b", "old", "up", "theta")})
+    found = []
+    for is_fast in (True, False):
+        parameters = [make(shape, dtype=tt.float32, seed=n) for n, shape in enumerate([(60, 1), (6, 10), (1, 60)])]
+        optimizer = kind(parameters, {"lr": 0.1})
+        for step in range(4):
+            for n, parameter in enumerate(parameters):
+                give(parameter, np.random.default_rng((step, n)).normal(size=parameter.shape))
+            with tt.textbook() if not is_fast else tt.no_grad():
+                optimizer.step()
+        kept = getattr(optimizer, "last", tt.zeros(()))
+        found.append([p.detach().numpy() for p in (*parameters, kept)])
+    for fast, slow in zip(*found, strict=True):
+        np.testing.assert_array_equal(fast, slow)
+
+
+@pytest.mark.parametrize("taken_for_good", ["math.sqrt(1 - 0.9**t)", "float(t)", "abs(-t)", "round(t)", "(-0.5) ** t"])
+def test_an_edited_update_that_takes_a_number_for_good_is_found_out(taken_for_good, compiled, monkeypatch):
+    """An edit of `nn/optim/adam.py`: `math` gives the number of the step that was recorded."""
+    text = (
+        "def update(self, theta, g, state, group):\n    t = state.get('step', 0) + 1\n"
+        f"    return theta - group['lr'] * {taken_for_good} * g, {{'step': t}}\n"
+    )
+    there = {"math": math, "tt": tt}
+    exec(compile(text, Adam.update.__code__.co_filename, "exec"), there)
+    monkeypatch.setattr(Adam, "update", there["update"])
+    assert taken(Adam, True, steps=6)[1] == taken(Adam, False, steps=6)[1]
+
+
+def test_a_step_that_fails_after_small_ones_changes_nothing(rooms):
+    def update(self, theta, g, state, group):
+        m = 0.9 * state.get("m", 0.0) + g
+        return theta - 0.1 * m, {"m": m}
+
+    parameters = [make((3,), dtype=tt.float32), make((130, 140), dtype=tt.float32)]
+    optimizer = type("Users", (Optimizer,), {"update": update})(parameters, {"lr": 0.1})
+    for parameter in parameters:
+        give(parameter, np.ones(parameter.shape))
+    optimizer.state[parameters[1]] = {"m": tt.zeros((7,))}
+    before = [p.detach().numpy().tobytes() for p in parameters]
+    with pytest.raises(ValueError, match="shape"):
+        optimizer.step()
+    assert [p.detach().numpy().tobytes() for p in parameters] == before
+
+
+def test_memory_of_a_state_that_is_read_only_is_not_written(compiled):
+    parameter, ones = make((4, 5), dtype=tt.float32), np.ones((4, 5), np.float32)
+    ones.flags.writeable = False
+    optimizer = Adam([parameter])
+    for _ in range(2):
+        give(parameter, np.ones((4, 5)))
+        optimizer.step()
+        optimizer.state[parameter]["exp_avg"] = tt.asarray(ones, copy=False)
+    give(parameter, np.ones((4, 5)))
+    optimizer.step()
+    assert (ones == 1).all()
+
+
 @pytest.mark.parametrize("way", ["partial", "callable", "lambda", "method of another"])
 def test_an_update_that_is_put_on_an_instance_is_called(way, compiled):
     def change(optimizer):

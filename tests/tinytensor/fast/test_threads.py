@@ -78,6 +78,39 @@ def test_a_process_that_is_forked_within_a_product_has_blas_with_its_threads(bla
         parallel.alone.__enter__()  # for the block that is left now
 
 
+def test_every_thread_has_blas_with_one_thread_and_the_last_gives_the_others_back(monkeypatch):
+    """The real BLAS; two threads are within at a time, and the one that was first leaves first."""
+    control = pytest.importorskip("threadpoolctl").ThreadpoolController().select(user_api="blas").lib_controllers
+    if not control:
+        pytest.skip("threadpoolctl does not recognise NumPy's BLAS")
+    before, alone, seen = [library.num_threads for library in control], parallel.Alone(), []
+    steps = [threading.Event() for _ in range(3)]
+
+    def first():
+        with alone:
+            steps[0].set()
+            steps[1].wait(60)
+        steps[2].set()
+
+    def second():
+        steps[0].wait(60)
+        with alone:
+            seen.append([library.num_threads for library in control])
+            steps[1].set()
+            steps[2].wait(60)
+            seen.append([library.num_threads for library in control])
+
+    if not alone.libraries:
+        pytest.skip("OPENBLAS_NUM_THREADS has a number")
+    threads = [threading.Thread(target=function) for function in (first, second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [[1] * len(control)] * 2
+    assert [library.num_threads for library in control] == before
+
+
 SHAPES = [
     ((300, 200), (200, 100)),
     ((7, 300, 20), (7, 20, 30)),

@@ -69,7 +69,7 @@ class InPlace:
         if not isinstance(loop, Loop) or loop.row_shape is not None or loop.columns:
             raise NotRecorded("it is more than one loop over elements")
         arguments = loop.arguments()
-        if any(x.shape != loop.shape for x in [*arguments, *results]):
+        if any(x.shape != loop.shape for x in [*arguments, *[line.result for line in lines]]):
             raise NotRecorded("its arrays have more than one shape")
         over = {x: argument for x, argument in over.items() if argument in {*arguments}}
         writer = Writer(loop, set(results), dict.fromkeys(arguments, 1), over=over)
@@ -97,7 +97,7 @@ class InPlace:
             places = np.repeat(places, counts, axis=0)
             places[:, 0] = np.minimum(places[:, 0] - starts, SEGMENT)
             places[:, 1:] += (starts * rows[0][0].itemsize)[:, None]
-        given, starts = np.array([*numbers, 0.0]), np.cumsum(places[:, 0]) - places[:, 0]
+        given, starts = np.array([*numbers, 0.0], np.float64), np.cumsum(places[:, 0]) - places[:, 0]
         table, settings, total = address(places), address(given), int(places[:, 0].sum())
 
         def elements(part: slice) -> None:

@@ -147,7 +147,6 @@ def is_ours(function: Callable[..., Any]) -> bool:
     return all(code.co_filename.startswith(FOLDERS) for code in _codes(function)) and not shows(function)
 
 
-@functools.cache
 def shows(function: Callable[..., Any]) -> bool:
     """True if a function, or one that it calls, prints or stops."""
     return any({"print", "breakpoint", "input"}.intersection(code.co_names) for code in _codes(function))
@@ -179,7 +178,7 @@ def faster(function: Callable[..., Any]) -> Callable[..., Any]:
         except TypeError:  # a parameter that cannot be a key
             program = None
         if program is None:
-            return function(large_names, *values, **params)
+            return function(xp if replaced else large_names, *values, **params)
         return program(*[a for a in values if isinstance(a, np.ndarray)])[0]
 
     return compute
