@@ -227,7 +227,7 @@ def concurrently(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
     Each has its share of the threads for the work inside it.
     """
     found: list[Any] = [None] * len(tasks)
-    threads = _available()
+    threads = _available() if _blas_is_single or _chosen or _share.get() else 1  # after a plain import one by one
 
     def run_tasks(some: slice) -> None:
         tokens = _share.set(max(1, threads // len(tasks)) if threads > 1 else None), _beside.set(len(tasks) - 1)

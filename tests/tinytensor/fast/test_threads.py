@@ -14,6 +14,7 @@ from tinytensor.fast import workers
 
 def test_work_inside_gets_a_share_of_the_threads(monkeypatch):
     monkeypatch.setattr(parallel, "_threads", 4)
+    monkeypatch.setattr(parallel, "_chosen", 4)  # after a plain import, tasks run one by one
     monkeypatch.setattr(parallel, "GRAIN", 1)
     divide, counts = parallel._divide, []
     monkeypatch.setattr(parallel, "_divide", lambda *given: counts.append(given[2]) or divide(*given))
