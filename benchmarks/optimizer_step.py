@@ -11,7 +11,7 @@ The parameters are those of train_step.py's models, the same on both sides, with
     sgd     SGD with momentum 0.9
     clip    clip_grad_norm_, with a norm just small enough that it scales
 
-Sides beside ours: `fused`, PyTorch's loops over the elements of one parameter after the other (Adam and SGD), and
+The other sides: `fused`, PyTorch's loops over the elements of one parameter after the other (Adam and SGD), and
 `default`, each operation for all parameters. A ratio (below 1: ours is faster) is the median over interleaved rounds;
 the parameters after the first steps are compared. Lion has no peer there.
 """

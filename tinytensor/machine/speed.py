@@ -105,7 +105,7 @@ def compile_loops() -> bool:
 def get_num_threads() -> int:
     """The number of tinytensor's threads that share the work on large arrays; 1 without `fast/`.
 
-    By default it is the number of cores; 1 if BLAS cannot be told to use one thread meanwhile, since threadpoolctl is
+    By default it is the number of cores; 1 if the library cannot set the threads of BLAS, since threadpoolctl is
     not installed or `OPENBLAS_NUM_THREADS` has a number. `TINYTENSOR_NUM_THREADS` in the environment overrides it.
     """
     return 1 if switches is None else switches.get_num_threads()
