@@ -128,8 +128,8 @@ def large_matmul(a: Any, b: Any) -> Any:
 
 def large_scatter(values: Any, key: Any, shape: tuple[int, ...]) -> Any:
     """Zeros of a shape with large `values` added at `key`; whole rows that an array numbers in one pass."""
-    ids = key[0]
-    if len(key) == 1 and isinstance(ids, np.ndarray) and ids.dtype.kind in "iu" and ids.size and len(shape) > 1:
+    ids = key[0] if len(key) == 1 else None
+    if isinstance(ids, np.ndarray) and ids.dtype.kind in "iu" and ids.size and len(shape) > 1:
         rows = contiguous(values).reshape(ids.size, -1)
         if add_rows := kernel("add_rows", rows):
             ids = ids.reshape(-1).astype(np.int64, copy=False)
