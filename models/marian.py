@@ -12,6 +12,7 @@ from typing import Any
 import tinytensor as tt
 from tinytensor import Tensor, nn
 from tinytensor.nn import functional as F
+from tinytensor.typing import Device, DType
 
 from .generation_config import checked
 from .huggingface import ReadsHuggingFace
@@ -83,10 +84,6 @@ class Marian(ReadsHuggingFace, Transformer):
 class SineThenCosine(nn.PositionalEncoding):
     """The sinusoids of section 3.5, all sines before all cosines; arguments as for `nn.PositionalEncoding`."""
 
-    def __init__(self, d_model: int, dropout: float, max_len: int, batch_first: bool) -> None:
-        super().__init__(d_model, dropout, max_len, batch_first)
-        self._follow(self.encoding)
-
-    def _follow(self, x: Tensor) -> None:
-        super()._follow(x)
-        self.encoding = tt.concat([self.encoding[:, 0::2], self.encoding[:, 1::2]], axis=1)
+    def table(self, dtype: DType = None, device: Device = None) -> Tensor:
+        table = super().table(dtype, device)
+        return tt.concat([table[:, 0::2], table[:, 1::2]], axis=1)

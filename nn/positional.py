@@ -41,7 +41,7 @@ class PositionalEncoding(Module):
         self.max_len = max_len
         self.batch_first = batch_first
         self.dropout = Dropout(dropout)
-        self.encoding = sinusoidal_encoding(max_len, d_model)
+        self.encoding = self.table()
 
     def forward(self, x: Tensor, *, start: int = 0) -> Tensor:
         """x plus the encodings of the positions from `start` on, with dropout."""
@@ -56,12 +56,13 @@ class PositionalEncoding(Module):
                 + self.too_long
             )
         if self.encoding.dtype != x.dtype or self.encoding.device != x.device:
-            self._follow(x)
+            self.encoding = self.table(x.dtype, x.device)  # at once, for another thread may read it
         encoding = self.encoding[start : start + length]
         return self.dropout(x + (encoding if self.batch_first or x.ndim == 2 else encoding.unsqueeze(1)))
 
-    def _follow(self, x: Tensor) -> None:
-        self.encoding = sinusoidal_encoding(self.max_len, self.d_model, dtype=x.dtype, device=x.device)
+    def table(self, dtype: DType = None, device: Device = None) -> Tensor:
+        """The encodings of all positions, (max_len, d_model)."""
+        return sinusoidal_encoding(self.max_len, self.d_model, dtype=dtype, device=device)
 
     def extra_repr(self) -> str:
         return f"{self.d_model}, max_len={self.max_len}, batch_first={self.batch_first}"
@@ -81,16 +82,16 @@ class LearnedPositionalEncoding(PositionalEncoding):
 
     def __init__(self, d_model: int, dropout: float = 0.1, max_len: int = 5000, batch_first: bool = False) -> None:
         super().__init__(d_model, dropout, max_len, batch_first)
-        del self.encoding  # the sinusoids
-        self.encoding = Parameter(tt.empty((max_len, d_model)))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draw the table anew."""
         init.normal_(self.encoding)
 
-    def _follow(self, x: Tensor) -> None:
-        """Does nothing: a parameter moves with its module, not with an input."""
+    def table(self, dtype: DType = None, device: Device = None) -> Tensor:
+        """The parameter, made once: it moves with its module, not with an input."""
+        made = self._parameters.get("encoding")
+        return Parameter(tt.empty((self.max_len, self.d_model))) if made is None else made
 
 
 def sinusoidal_encoding(length: int, d_model: int, *, dtype: DType = None, device: Device = None) -> Tensor:

@@ -7,6 +7,7 @@ import pytest
 
 import tinytensor as tt
 from tinytensor import nn
+from tinytensor.models.marian import SineThenCosine
 
 
 def normal(*shape, seed=0, dtype=tt.float64):
@@ -177,6 +178,17 @@ def test_positional_encoding_follows_dtype_without_losing_digits():
     out = layer.double()(tt.zeros((3, 4), dtype=tt.float64))
     assert (out == nn.sinusoidal_encoding(3, 4, dtype=tt.float64)).all()
     assert list(layer.state_dict()) == []
+
+
+@pytest.mark.parametrize("kind", [nn.PositionalEncoding, SineThenCosine])
+def test_positional_encoding_never_has_a_table_that_is_half_made(kind, monkeypatch):
+    """Another thread may read it between any two lines."""
+    assign = nn.Module.__setattr__
+    layer, assigned = kind(4, dropout=0.0, max_len=5, batch_first=True), []
+    monkeypatch.setattr(kind, "__setattr__", lambda self, *what: (assigned.append(what), assign(self, *what)), False)
+    layer(tt.zeros((3, 4), dtype=tt.float64))
+    (found,) = assigned
+    assert found[1] is layer.encoding
 
 
 def test_positional_encoding_drops_out_in_training_only():

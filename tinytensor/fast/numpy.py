@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+import threading
 from importlib import import_module
 from typing import Any
 
@@ -54,15 +55,17 @@ def loops_unasked() -> Any:
         return None
 
 
+_loading = threading.RLock()
+
+
 @functools.cache
 def load(name: str) -> Any:
     """A module of loops; only where they are to be used, since Numba takes half a second to load."""
     from .workers import InterruptsLater
 
-    with InterruptsLater():  # of a Numba that is half loaded, or has half of its types, every later use fails
-        found = import_module(f"{__package__}.{name}")
+    with InterruptsLater(), _loading:  # a Numba that is half loaded, or has half of its types, fails in every later use
         import_module(f"{__package__}.compiling").load_types()
-    return found
+        return import_module(f"{__package__}.{name}")
 
 
 ASKED = ("attention", "convolution", "decoding")  # it takes seconds to compile these: they wait for `compile_loops`

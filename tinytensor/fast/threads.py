@@ -80,8 +80,7 @@ class Alone:
     @functools.cached_property
     def libraries(self) -> list[Any]:
         """The libraries whose threads can be counted; none if somebody has chosen them in the environment."""
-        chosen = os.environ.get("OPENBLAS_NUM_THREADS")
-        return [] if chosen else _libraries(user_api="blas") or []
+        return [] if os.environ.get("OPENBLAS_NUM_THREADS") else _libraries(user_api="blas") or []
 
     def __enter__(self) -> None:
         with self._lock:

@@ -9,6 +9,7 @@ import runpy
 import subprocess
 import sys
 import threading
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -140,6 +141,26 @@ def test_a_numba_that_cannot_be_loaded_is_done_without(monkeypatch):
     finally:
         for function in cached:
             function.cache_clear()
+
+
+def test_one_thread_loads_while_others_wait(monkeypatch):
+    """Numba hands its types out once; a second thread that asks meanwhile gets a generator that is at work."""
+    within, most = [], []
+
+    def slowly(name):
+        within.append(name)
+        most.append(len(within))
+        time.sleep(0.05)
+        within.remove(name)
+        return SimpleNamespace(load_types=lambda: None)
+
+    monkeypatch.setattr(backend, "import_module", slowly)
+    threads = [threading.Thread(target=backend.load.__wrapped__, args=(f"loops of {n}",)) for n in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1] * 6
 
 
 INTERRUPTED = """
