@@ -1,8 +1,9 @@
 """Training steps of models that are written by hand in PyTorch's style, the same text on both sides.
 
-    python benchmarks/by_hand.py [--programs gpt,cnn] [--threads 2] [--rounds 5] [--switched-on]
+    python benchmarks/by_hand.py [--programs gpt,cnn] [--threads 2] [--rounds 5] [--compiled] [--switched-on]
 
-Our side computes them through `tinytensor.torch`, after a plain import or with `tt.speed_up()`. A ratio (below 1: ours
+Our side computes them through `tinytensor.torch`, after a plain import, with `tt.speed_up()`, or with the
+loss given to `tt.compile`. A ratio (below 1: ours
 is faster) is the median over interleaved rounds of wall-clock time; both sides begin with the same weights, and the
 losses of the first steps are compared. A third side computes a step's matrix products alone, with NumPy.
 
@@ -271,9 +272,10 @@ PROGRAMS = {
 }  # fmt: skip
 
 
-def steps_of(torch: Any, program: str) -> Callable[[int], tuple[list[float], float]]:
+def steps_of(torch: Any, program: str, is_compiled: bool = False) -> Callable[[int], tuple[list[float], float]]:
     """A function that makes some steps, and gives their losses and the seconds that they took."""
     model, loss_of = PROGRAMS[program](torch)
+    loss_of = torch.compile(loss_of) if is_compiled else loss_of
     rng = np.random.default_rng(0)
     with torch.no_grad():
         for p in model.parameters():
@@ -294,7 +296,7 @@ def steps_of(torch: Any, program: str) -> Callable[[int], tuple[list[float], flo
     return steps
 
 
-def tinytensor_side(program: str, is_switched_on: bool) -> tuple[Callable[..., Any], Any]:
+def tinytensor_side(program: str, is_compiled: bool, is_switched_on: bool) -> tuple[Callable[..., Any], Any]:
     enter(ROOT)
     import tinytensor as tt
     from tinytensor import torch as room
@@ -304,7 +306,7 @@ def tinytensor_side(program: str, is_switched_on: bool) -> tuple[Callable[..., A
 
     if is_switched_on:
         tt.speed_up()
-    return steps_of(torch, program), None
+    return steps_of(torch, program, is_compiled), None
 
 
 def torch_side(program: str, threads: int) -> tuple[Callable[..., Any], Any]:
@@ -351,7 +353,7 @@ def compare(program: str, arguments: Any) -> dict[str, Any]:
     """Time one program on both sides, print a line and return the figures."""
     one = dict.fromkeys(("OPENBLAS_NUM_THREADS", "TINYTENSOR_NUM_THREADS"), "1") if arguments.threads == 1 else {}
     sides = {
-        "ours": Side(tinytensor_side, one, program, arguments.switched_on),
+        "ours": Side(tinytensor_side, one, program, arguments.compiled, arguments.switched_on),
         "PyTorch": Side(torch_side, torch(arguments.threads), program, arguments.threads),
         "products": Side(products_side, one, program),
     }
@@ -365,6 +367,7 @@ def main() -> None:
     parser.add_argument("--programs", type=some_of(*PROGRAMS), default=list(PROGRAMS), help="default: all")
     parser.add_argument("--threads", type=count, default=2, help="of either side (default 2)")
     parser.add_argument("--rounds", type=count, default=5, help="interleaved rounds (default 5)")
+    parser.add_argument("--compiled", action="store_true", help="our side compiles the loss with tt.compile")
     parser.add_argument("--switched-on", action="store_true", help="our side calls tt.speed_up()")
     parser.add_json()
     arguments = parser.parse_args()

@@ -16,10 +16,10 @@ import house  # noqa: E402
 from . import mutants  # noqa: E402
 
 CODE = {  # the rows of `python benchmarks/house.py --code`
-    "PyTorch's names": 871,
+    "PyTorch's names": 873,
     "framework to build": 828,
     "course": 630,
-    "engine room": 7313,
+    "engine room": 7988,
     "pictures": 10643,
     "tools": 3392,
     "ONNX export": 547,
@@ -27,15 +27,15 @@ CODE = {  # the rows of `python benchmarks/house.py --code`
     "training": 3317,
     "models": 3297,
     "layers": 6618,
-    "core and ops": 5956,
-    "library": 46087,
-    "tests": 55469,
+    "core and ops": 6102,
+    "library": 46910,
+    "tests": 55890,
     "examples": 5826,
-    "benchmarks": 5099,
+    "benchmarks": 5101,
     "JavaScript, CSS, CUDA": 3021,
     "recognisers of layers": 588,
 }
-REPLACED = {"speed.switches", "Replaceable._tell"}  # with these the engine room registers itself
+REPLACED = {"speed.switches", "Replaceable._tell", "Fuser.whole"}  # with these the engine room registers itself
 
 
 @pytest.fixture(scope="module")

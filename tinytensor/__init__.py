@@ -227,6 +227,7 @@ if TYPE_CHECKING:
     from .graph.comparison import compare
     from .graph.drawing import draw
     from .program import backward_program, print_backward
+    from .record.compiled import compile
     from .recording.errors import explain_errors
     from .recording.record import detect_anomaly, named_scope, record
     from .tensors import hints
@@ -237,27 +238,27 @@ __all__ = [
     "acos", "acosh", "add", "all", "any", "arange", "argmax", "argmin", "argsort", "asarray", "asin", "asinh", "astype",
     "atan", "atan2", "atanh", "backward_program", "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or",
     "bitwise_right_shift", "bitwise_xor", "bool", "broadcast_arrays", "broadcast_shapes", "broadcast_to", "can_cast",
-    "ceil", "clip", "compare", "compile_loops", "complex64", "complex128", "concat", "conj", "copysign", "cos", "cosh",
-    "count_nonzero", "cumulative_prod", "cumulative_sum", "detect_anomaly", "diag", "diff", "divide", "draw", "e",
-    "einsum", "empty", "empty_like", "enable_grad", "equal", "erf", "exp", "exp2", "expand_dims", "explain_errors",
-    "expm1", "eye", "fft", "finfo", "flip", "float16", "float32", "float64", "floor", "floor_divide", "fmax", "fmin",
-    "from_dlpack", "full", "full_like", "get_default_dtype", "get_float32_matmul_precision", "get_num_threads", "grad",
-    "gradcheck", "gradgradcheck", "greater", "greater_equal", "hessian", "hstack", "hypot", "iinfo", "imag",
-    "index_set", "inf", "inner", "int8", "int16", "int32", "int64", "is_anomaly_enabled", "is_grad_enabled", "isdtype",
-    "isfinite", "isin", "isinf", "isnan", "jacobian", "jvp", "keep_memory", "kron", "less", "less_equal", "linalg",
-    "linspace", "log", "log1p", "log2", "log10", "logaddexp", "logcumsumexp", "logical_and", "logical_not",
-    "logical_or", "logical_xor", "logsumexp", "manual_seed", "mark_written", "masked_fill", "matmul",
-    "matrix_transpose", "max", "maximum", "mean", "median", "meshgrid", "min", "minimum", "moveaxis", "multiply",
-    "named_scope", "nan", "nan_to_num", "nanmax", "nanmean", "nanmin", "nansum", "negative", "newaxis", "nextafter",
-    "no_grad", "nonzero", "not_equal", "one_hot", "ones", "ones_like", "op", "ops", "permute_dims", "pi", "positive",
-    "pow", "print_backward", "prod", "put_along_axis", "quantile", "random", "real", "reciprocal", "record",
-    "remainder", "repeat", "reshape", "result_type", "roll", "round", "rsqrt", "scatter", "scatter_add", "searchsorted",
-    "set_default_dtype", "set_float32_matmul_precision", "set_grad_enabled", "set_num_threads", "sigmoid", "sign",
-    "signbit", "sin", "sinc", "sinh", "softplus", "sort", "speed_up", "split", "sqrt", "square", "squeeze", "stack",
-    "std", "subtract", "sum", "take", "take_along_axis", "tan", "tanh", "tensor", "tensordot", "textbook", "tile",
-    "topk", "tril", "triu", "trunc", "uint8", "uint16", "uint32", "uint64", "unique_all", "unique_counts",
-    "unique_inverse", "unique_values", "unstack", "var", "vecdot", "vjp", "vmap", "vstack", "where", "zeros",
-    "zeros_like",
+    "ceil", "clip", "compare", "compile", "compile_loops", "complex64", "complex128", "concat", "conj", "copysign",
+    "cos", "cosh", "count_nonzero", "cumulative_prod", "cumulative_sum", "detect_anomaly", "diag", "diff", "divide",
+    "draw", "e", "einsum", "empty", "empty_like", "enable_grad", "equal", "erf", "exp", "exp2", "expand_dims",
+    "explain_errors", "expm1", "eye", "fft", "finfo", "flip", "float16", "float32", "float64", "floor", "floor_divide",
+    "fmax", "fmin", "from_dlpack", "full", "full_like", "get_default_dtype", "get_float32_matmul_precision",
+    "get_num_threads", "grad", "gradcheck", "gradgradcheck", "greater", "greater_equal", "hessian", "hstack", "hypot",
+    "iinfo", "imag", "index_set", "inf", "inner", "int8", "int16", "int32", "int64", "is_anomaly_enabled",
+    "is_grad_enabled", "isdtype", "isfinite", "isin", "isinf", "isnan", "jacobian", "jvp", "keep_memory", "kron",
+    "less", "less_equal", "linalg", "linspace", "log", "log1p", "log2", "log10", "logaddexp", "logcumsumexp",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "logsumexp", "manual_seed", "mark_written",
+    "masked_fill", "matmul", "matrix_transpose", "max", "maximum", "mean", "median", "meshgrid", "min", "minimum",
+    "moveaxis", "multiply", "named_scope", "nan", "nan_to_num", "nanmax", "nanmean", "nanmin", "nansum", "negative",
+    "newaxis", "nextafter", "no_grad", "nonzero", "not_equal", "one_hot", "ones", "ones_like", "op", "ops",
+    "permute_dims", "pi", "positive", "pow", "print_backward", "prod", "put_along_axis", "quantile", "random", "real",
+    "reciprocal", "record", "remainder", "repeat", "reshape", "result_type", "roll", "round", "rsqrt", "scatter",
+    "scatter_add", "searchsorted", "set_default_dtype", "set_float32_matmul_precision", "set_grad_enabled",
+    "set_num_threads", "sigmoid", "sign", "signbit", "sin", "sinc", "sinh", "softplus", "sort", "speed_up", "split",
+    "sqrt", "square", "squeeze", "stack", "std", "subtract", "sum", "take", "take_along_axis", "tan", "tanh", "tensor",
+    "tensordot", "textbook", "tile", "topk", "tril", "triu", "trunc", "uint8", "uint16", "uint32", "uint64",
+    "unique_all", "unique_counts", "unique_inverse", "unique_values", "unstack", "var", "vecdot", "vjp", "vmap",
+    "vstack", "where", "zeros", "zeros_like",
 ]  # fmt: skip
 
 __version__ = "0.1.0"
@@ -273,7 +274,7 @@ missing.explain_arguments(Tensor, missing.EXPLAINED["Tensor"].split())
 
 _ROOMS = {
     "graph": "compare", "graph.drawing": "draw", "program": "backward_program print_backward",
-    "recording": "named_scope record detect_anomaly explain_errors",
+    "record.compiled": "compile", "recording": "named_scope record detect_anomaly explain_errors",
     "testing": "GradientError gradcheck gradgradcheck",
     "functions.matrices": "diag hstack inner kron vstack",
     "functions.nans": "fmax fmin nan_to_num nanmax nanmean nanmin nansum",

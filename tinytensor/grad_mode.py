@@ -156,9 +156,15 @@ def is_anomaly_enabled() -> bool:
 
 
 class Fuser:
-    """Computes functions of Tensors in few passes over memory, or gives None where it cannot; `fast` has one."""
+    """Computes functions of Tensors in few passes over memory, or gives None where it cannot; `fast` has one.
+
+    Attributes:
+        fuse: for a function that is `fusible`, with its arguments.
+        whole: for one that `tt.compile` was given.
+    """
 
     fuse: Callable[..., Any] | None = None
+    whole: Callable[..., Any] | None = None
 
 
 def fusible(function: F) -> F:

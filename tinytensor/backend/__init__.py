@@ -7,6 +7,7 @@ imported when it is first asked for.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
@@ -22,6 +23,15 @@ DEVICES = ("cpu", "gpu")
 
 on_load: list[Callable[[ModuleType], None]] = []
 """Called with the namespace of the GPU when it is loaded; `fast` adds to it."""
+
+
+class Making(threading.local):
+    """The namespace with which this thread makes arrays on the CPU; another one while a function is recorded."""
+
+    namespace: Any = numpy_backend
+
+
+making = Making()
 
 
 class Name(str):
@@ -47,7 +57,7 @@ def for_device(device: str | None) -> ModuleType:
     Raises ValueError for another name, and DeviceError with one line that says what is missing for the GPU.
     """
     if device is None or device == "cpu":
-        return numpy_backend
+        return making.namespace
     if device == "gpu":
         return _load_cupy()
     raise ValueError(f"unknown device {device!r}; expected 'cpu' or 'gpu'")

@@ -12,6 +12,8 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from .. import backend
+from ..grad_mode import Fuser
+from ..machine.extras import how_to_install
 from ..modes import state
 from ..primitive import OPS, has_pair
 from . import numpy as numpy_room
@@ -52,5 +54,16 @@ def guard_pairs() -> None:
     texts.listen()
 
 
+def whole(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any] | None:
+    """What a function that `tt.compile` was given computes, in a tuple; None where its own lines are to."""
+    if not jit.can_compile():
+        compiled.why_not = f"llvmlite is missing, or switched off: {how_to_install('fast')}"
+        return None
+    from .compiler.calls import compute
+
+    return compute(compiled, args, kwargs)
+
+
+Fuser.whole = staticmethod(whole)
 extend(backend.for_device("cpu"))
 backend.on_load.append(extend)

@@ -11,12 +11,13 @@ the cores that element-wise work could use. `take_cores` lets it do so for good.
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import functools
 import os
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..machine import cores
@@ -114,6 +115,31 @@ def _let_have(library: Any, count: int) -> None:
 
 
 alone = Alone()
+is_alone: contextvars.ContextVar[bool] = contextvars.ContextVar("is_alone", default=False)
+"""Within `alone_for_long`."""
+
+
+@contextlib.contextmanager
+def alone_for_long() -> Iterator[None]:
+    """Let our threads share all work within it, of products and of loops; BLAS computes on one thread."""
+    from .workers import InterruptsLater
+
+    if _blas_is_single or is_alone.get() or not alone.libraries:
+        yield
+        return
+    with InterruptsLater(), alone:
+        token = is_alone.set(True)
+        try:
+            yield
+        finally:
+            is_alone.reset(token)
+
+
+def wakes_soon() -> bool:
+    """True if no thread of BLAS spins on our cores, so that smaller work is worth waking them for."""
+    return _blas_is_single or is_alone.get()
+
+
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=alone.after_fork)
 
@@ -172,7 +198,7 @@ def in_parts(
     """
     if width is not None:
         function = _in_blocks(function, max(1, IN_CACHE // max(1, width)))
-    goes_alone = product and not _blas_is_single
+    goes_alone = product and not _blas_is_single and not is_alone.get()
     worth = 1 if goes_alone and not alone.libraries else min(most, SHARES, work // GRAIN, rows)
     if worth < 2:
         function(slice(0, rows))

@@ -45,15 +45,22 @@ def _run(function: Part, slices: list[slice]) -> list[BaseException]:
 class InterruptsLater:
     """Ctrl-C is noted meanwhile and heard behind it: in between it would lose a part, or leave a module half loaded."""
 
+    _within = False  # the main thread, already
+
     def __enter__(self) -> None:
         self.noted: list[Any] = []
+        self.former: Any = None
+        if InterruptsLater._within:
+            return
         former = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
         self.former = former if callable(former) else None  # only the main thread hears signals
         if self.former:
             signal.signal(signal.SIGINT, lambda *given: self.noted.append(given))
+            InterruptsLater._within = True
 
     def __exit__(self, *error: object) -> None:
         if self.former:
+            InterruptsLater._within = False
             signal.signal(signal.SIGINT, self.former)
             if self.noted:
                 self.former(*self.noted[0])

@@ -50,12 +50,20 @@ REDUCTIONS = frozenset({"sum", "mean", "prod", "max", "min"})
 class NotRecorded(RuntimeError):
     """The function cannot be written down; the message says why."""
 
+    is_expected = True  # somebody else computes it, so nobody reports a failure
+
 
 class Like(NamedTuple):
     """The shape and the dtype of an array that a function is recorded for."""
 
     shape: tuple[int, ...]
     dtype: Any
+
+
+class Flags(NamedTuple):
+    """What NumPy's `flags` say of an array."""
+
+    writeable: bool
 
 
 class Line(NamedTuple):
@@ -68,8 +76,8 @@ class Line(NamedTuple):
 
     @property
     def operands(self) -> list[Recorded]:
-        """The recorded arrays among the arguments."""
-        return list(_flat(self.arguments))
+        """The recorded arrays among the arguments and options."""
+        return list(_flat((self.arguments, self.options)))
 
     def __str__(self) -> str:
         options = [f"{name}={value!r}" for name, value in self.options.items()]
@@ -79,15 +87,25 @@ class Line(NamedTuple):
 class Tape:
     """Lines in the order in which they were written.
 
+    Args:
+        takes_all: whether functions that are not in the tables of this file are written down as well, with the shape
+            and the dtype that they give for zeros; and arrays that the function makes, each by the call that makes it.
+
     Attributes:
         lines: all of them; `needed` leaves out what nobody reads.
         inputs: the arrays that the function was given.
         results: the arrays that it returned.
         numbers: the numbers that it was given.
         conditions: what held of them when it asked; for other numbers it may take another branch.
+        checks: results of calls that nobody reads: they raise an error, or nothing.
+        decide: says if a recorded condition holds; without it, nothing can branch on one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, takes_all: bool = False) -> None:
+        self.takes_all = takes_all
+        self.checks: list[Recorded] = []
+        self.decide: Callable[[Recorded], bool] | None = None
+        self.makers: dict[Recorded, Line] = {}
         self.lines: list[Line] = []
         self.inputs: list[Recorded] = []
         self.results: list[Recorded] = []
@@ -124,9 +142,37 @@ class Tape:
         """One more line; the same call twice is one line."""
         key = (name, *map(identity, arguments), *map(identity, options.items()))
         if key not in self._known:
-            self._known[key] = self._array(shape, np.dtype(dtype))
-            self.lines.append(Line(name, arguments, options, self._known[key]))
+            self._known[key] = made = self._array(shape, np.dtype(dtype))
+            self.makers[made] = Line(name, arguments, options, made)
+            self.lines.append(self.makers[made])
         return self._known[key]
+
+    def call(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """A line that calls a function of the namespace which is not in the tables."""
+        masks = [x for x in _flat(arguments[1:2]) if x.dtype.char == "?"] if name in ("getitem", "scatter") else ()
+        if name in DEPENDS_ON_NUMBERS or masks:
+            raise NotRecorded(f"the shape of xp.{name} depends on numbers")
+        try:
+            with np.errstate(all="ignore"):
+                found = call(name, *_zeros(arguments), **_zeros(options))
+        except Exception as error:
+            raise NotRecorded(f"xp.{name} of zeros fails: {error}") from error
+        if found is None and name.startswith("check_range"):
+            self.checks.append(self.write(name, arguments, options, (), np.bool_))
+            return None
+        if not isinstance(found, (np.ndarray, np.generic)):
+            raise NotRecorded(f"xp.{name} gives no array")
+        return self.write(name, arguments, options, found.shape, found.dtype)
+
+    def made(self, name: str, *arguments: Any, **options: Any) -> Any:
+        """An array that a function of the namespace makes, from recorded arrays or from none."""
+        if next(_flat((arguments, options)), None) is not None:
+            return _call(name, *arguments, **options)
+        if name in ("full", "zeros", "ones", "empty"):
+            shape, number = (tuple(arguments[0]), *arguments[1:], name == "ones")[:2]
+            dtype = np.dtype(options["dtype"])
+            return self.write("full", (dtype.type(number),), {"shape": shape}, shape, dtype)
+        return self.call(name, arguments, options)
 
     def needed(self, results: Sequence[Recorded], given: Sequence[Recorded] = ()) -> list[Line]:
         """The lines that lead to some results, if some arrays are given."""
@@ -159,6 +205,7 @@ class Recorded:
     __array_ufunc__ = None  # so that `ndarray * Recorded` asks the Recorded
     __hash__ = object.__hash__
     base = None
+    flags = Flags(writeable=False)  # who writes to it moves on to another
 
     def __init__(self, tape: Tape, place: int, shape: tuple[int, ...], dtype: Any) -> None:
         self.tape, self.place, self.shape, self.dtype = tape, place, shape, dtype
@@ -185,8 +232,16 @@ class Recorded:
     def _no_number(self, *_: Any) -> Any:
         raise NotRecorded("it asks for a number")
 
-    __bool__ = __int__ = __float__ = __index__ = __iter__ = item = tolist = _no_number
-    __getitem__ = __setitem__ = _no_number
+    def __bool__(self) -> bool:
+        return self.tape.decide(self) if self.tape.decide else self._no_number()
+
+    def item(self) -> Any:
+        return bool(self) if self.dtype.char == "?" else self._no_number()
+
+    __int__ = __float__ = __index__ = __iter__ = tolist = __setitem__ = _no_number
+
+    def __getitem__(self, key: Any) -> Any:
+        return _call("getitem", self, key) if self.tape.takes_all else self._no_number()
 
 
 for _method, _name in OPERATORS.items():
@@ -254,12 +309,16 @@ def _flat(value: Any) -> Iterator[Recorded]:
     elif isinstance(value, (tuple, list)):
         for item in value:
             yield from _flat(item)
+    elif isinstance(value, dict):
+        yield from _flat(tuple(value.values()))
 
 
 def identity(value: Any) -> Any:
     """What tells two arguments apart: 1, 1.0 and True are three, and so are 0.0, -0.0 and NaN."""
-    if isinstance(value, tuple):
-        return tuple(map(identity, value))
+    if isinstance(value, (tuple, list)):
+        return type(value), *map(identity, value)
+    if isinstance(value, slice):
+        return slice, value.start, value.stop, value.step
     return type(value), repr(value) if isinstance(value, (float, np.floating)) else value
 
 
@@ -271,13 +330,19 @@ class Names:
 
     device = "cpu"
 
+    def __init__(self, tape: Tape | None = None) -> None:
+        self.tape = tape  # that takes what is made without a recorded array
+
     def __getattr__(self, name: str) -> Any:
         if isinstance(getattr(arrays, name, None), ModuleType):
             raise NotRecorded(f"xp.{name} is not in the tables of tinytensor/record/tape.py")
-        return functools.partial(_call, name)
+        return functools.partial(_call, name) if self.tape is None else functools.partial(self.tape.made, name)
 
     def storage(self, x: Any) -> int:
         return id(x)
+
+    def to_numpy(self, x: Recorded) -> Recorded:
+        return x if x.size == 1 else x._no_number()
 
     def read_only(self, x: Any) -> Any:
         return x  # nothing writes to it
@@ -288,6 +353,8 @@ class Names:
     def adopt(self, values: list[Any]) -> None:
         """Write down the arrays of one number that the function made, such as zeros; others are an error."""
         tape = next(_flat(values)).tape
+        if tape.takes_all:
+            raise NotRecorded("it makes an array of numbers, or reads one that it was not given")
         for i, value in enumerate(values):
             if isinstance(value, np.ndarray):
                 bits = np.ascontiguousarray(value).view(f"V{value.itemsize}").ravel()
@@ -301,12 +368,39 @@ NAMES: Any = Names()
 NAMESPACES[Recorded] = NAMES
 
 
+def call(name: str, *arguments: Any, **options: Any) -> Any:
+    """What a line computes, with arrays for the recorded ones."""
+    return arguments[0][arguments[1]] if name == "getitem" else getattr(arrays, name)(*arguments, **options)
+
+
+DEPENDS_ON_NUMBERS = {"nonzero", "unique", "flatnonzero", "argwhere", "extract", "compress", "bincount"}
+
+
+def _zeros(value: Any) -> Any:
+    """The same, with zeros for the recorded arrays."""
+    if isinstance(value, Recorded):
+        return np.zeros(value.shape, value.dtype)
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(_zeros, value))
+    return {name: _zeros(each) for name, each in value.items()} if isinstance(value, dict) else value
+
+
+def _has_arrays(value: Any, least: int) -> bool:
+    """True if an array of `least` dimensions is among the arguments that is not a recorded one."""
+    if isinstance(value, (tuple, list)):
+        return any(_has_arrays(each, least) for each in value)
+    return isinstance(value, np.ndarray) and value.ndim >= least
+
+
 def _call(name: str, *arguments: Any, **options: Any) -> Any:
-    known = next(_flat(arguments), None)
+    known = next(_flat((arguments, options)), None)
     if known is None:
-        return getattr(arrays, name)(*arguments, **options)
-    if any(isinstance(value, np.ndarray) and value.ndim for value in arguments):
-        raise NotRecorded(f"xp.{name} meets an array that the function made")
+        return call(name, *arguments, **options)
+    takes_all = known.tape.takes_all
+    if _has_arrays((arguments, tuple(options.values())), 0 if takes_all else 1):
+        raise NotRecorded(f"xp.{name} meets an array that it was not given")
+    if name == "add" and takes_all and (placed := _placed(*arguments)) is not None:
+        return placed
     if name in ELEMENTWISE and not options:
         shape = np.broadcast_shapes(*[value.shape for value in arguments if isinstance(value, Recorded)])
         return known.tape.write(name, arguments, {}, shape, _dtype(name, *arguments))
@@ -314,7 +408,47 @@ def _call(name: str, *arguments: Any, **options: Any) -> Any:
         return _reduce(name, *arguments, **options)
     if name in OTHERS:
         return OTHERS[name](*arguments, **options)
+    if takes_all:
+        return _product(*arguments) if name == "matmul" and not options else known.tape.call(name, arguments, options)
     raise NotRecorded(f"xp.{name} is not in the tables of tinytensor/record/tape.py")
+
+
+def _product(a: Recorded, b: Recorded) -> Any:
+    """A product of matrices; rows of several matrices with one and the same are one longer matrix."""
+    if a.ndim > 2 == b.ndim and a.size:
+        return _reshape(_product(_reshape(a, (-1, a.shape[-1])), b), (*a.shape[:-1], b.shape[-1]))
+    return a.tape.call("matmul", (a, b), {})
+
+
+def _sum_of_products(x: Recorded, axes: tuple[int, ...]) -> Any:
+    """The sum of the products of several matrices, which is one product of longer rows; None for another sum."""
+    line = x.tape.makers.get(x)
+    if line is None or line.name != "matmul" or axes != tuple(range(x.ndim - 2)) or not axes:
+        return None
+    a, b = line.operands
+    if a.shape[:-2] != b.shape[:-2]:
+        return None
+    rows = _reshape(_permute(a, (*axes, -1, -2)), (-1, a.shape[-2]))
+    return _product(_permute(rows, (1, 0)), _reshape(b, (-1, b.shape[-1])))
+
+
+def _placed(a: Any, b: Any) -> Any:
+    """Two parts of one array, each with zeros around it, added up: both are written into one. None for others."""
+    there = [x.tape.makers.get(x) for x in (a, b) if isinstance(x, Recorded)]
+    lines = [line for line in there if line is not None and line.name in ("scatter", "place")]
+    if len(lines) < 2 or a.dtype != b.dtype:
+        return None
+    parts: list[Any] = []
+    for line in lines:
+        parts += [line.arguments[:2]] if line.name == "scatter" else line.arguments[0]
+    if a.shape != b.shape or any(isinstance(each, Recorded) for _, key in parts for each in key):
+        return None
+    counts = np.zeros(a.shape, np.int8)
+    for _, key in parts:
+        counts[key] += 1
+    if counts.max(initial=0) > 1:
+        return None
+    return a.tape.write("place", (tuple(parts),), {"covers": bool(counts.all())}, a.shape, a.dtype)
 
 
 def _dtype(name: str, *arguments: Any) -> Any:
@@ -340,6 +474,8 @@ def _reduce(name: str, x: Recorded, axis: Any = None, dtype: Any = None, keepdim
         total: Any = _reduce("sum", x, axes, None, keepdims)
         return total / (count or math.nan)
     kept = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
+    if name == "sum" and x.tape.takes_all and (product := _sum_of_products(x, axes)) is not None:
+        return _reshape(product, kept) if keepdims else product
     found = x.tape.write(name, (x,), {"axis": axes}, kept, x.dtype)
     return found if keepdims else _squeeze(found, axes)
 
@@ -384,8 +520,15 @@ def _flip(x: Recorded, axis: Any = None) -> Recorded:
 
 def _permute(x: Recorded, axes: Any) -> Recorded:
     axes = tuple(i % x.ndim for i in axes)
+    line = x.tape.makers.get(x)
+    if line is not None and line.name == "permute_dims":  # one after another is one
+        (x,), axes = line.operands, tuple(line.options["axes"][i] for i in axes)
     if axes == tuple(range(x.ndim)):
         return x
+    if line is not None and line.name == "matmul" and axes == (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2):
+        a, b = line.operands
+        if a.ndim == b.ndim == x.ndim:  # (A B)^T = B^T A^T, whose result is contiguous
+            return _product(_permute(b, axes), _permute(a, axes))
     return x.tape.write("permute_dims", (x,), {"axes": axes}, tuple(x.shape[i] for i in axes), x.dtype)
 
 

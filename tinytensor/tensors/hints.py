@@ -276,7 +276,7 @@ PACKAGE = """
     frobenius_norm nuclear_norm: tt.linalg.matrix_norm(x)
     use_deterministic_algorithms set_deterministic_debug_mode: tt.manual_seed(0)  # results repeat without a switch
     are_deterministic_algorithms_enabled get_deterministic_debug_mode: tt.manual_seed(0)  # results repeat in any case
-    jit compile backends fx hub multiprocessing profiler quantization sparse distributions
+    jit backends fx hub multiprocessing profiler quantization sparse distributions
     conv3d conv_transpose1d conv_transpose2d interpolate embedding_bag
     logaddexp2 nanmedian nanquantile histc histogram corrcoef insert
     cholesky_solve cholesky_inverse lu_solve triangular_solve lu matrix_exp expm polyfit interp convolve gradient

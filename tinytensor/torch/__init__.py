@@ -56,9 +56,11 @@ def inference_mode(mode: Any = True) -> Any:
 
 
 def compile(model: Any = None, **options: Any) -> Any:
-    """The model as it is."""
-    tell("torch.compile: the model is returned as it is; tt.speed_up() makes it faster")
-    return (lambda model: model) if model is None else model
+    """A function compiled by `tt.compile`; a module itself, with its `forward` compiled."""
+    if not isinstance(model, _nn.Module):
+        return compile if model is None else tt.compile(model)
+    model.__dict__["forward"] = tt.compile(model.forward)
+    return model
 
 
 def save(obj: Any, f: Any, **options: Any) -> None:

@@ -94,6 +94,8 @@ def form_of(line: Line) -> str:
         return "element"
     if line.name in VIEWS:
         return "view"
+    if line.name not in STARTS:
+        raise NotRecorded(f"no loop computes {line.name}")
     if line.result.dtype.char not in "fd":
         raise NotRecorded(f"no loop adds up {line.result.dtype}")
     inner = inner_axes(line)
@@ -134,11 +136,21 @@ def inner_axes(line: Line) -> list[int]:
     return long[outer:]
 
 
+def form_here(tape: Tape, line: Line) -> str:
+    """How a line is computed: by a loop or a view; on a tape that takes all functions also by a call."""
+    try:
+        return form_of(line)
+    except NotRecorded:
+        if not tape.takes_all:
+            raise
+        return "call"
+
+
 def split_sums(tape: Tape, lines: Sequence[Line]) -> list[Line]:
     """The lines, with a sum along rows and over rows as two lines."""
     found = []
     for line in lines:
-        form = form_of(line)
+        form = form_here(tape, line)
         if form == "same":  # over axes of length 1
             found.append(Line("broadcast_to", line.arguments, {}, line.result))
             continue
@@ -154,14 +166,57 @@ def split_sums(tape: Tape, lines: Sequence[Line]) -> list[Line]:
     return found
 
 
-def plan(tape: Tape, lines: Sequence[Line]) -> list[Loop | Line]:
+def by_depth(tape: Tape, lines: Sequence[Line]) -> list[Line]:
+    """The lines in another order: first those that wait for the fewest calls, so that a loop finds its operands."""
+    depth: dict[Recorded, int] = {}
+    for line in lines:
+        is_call = form_here(tape, line) == "call"
+        depth[line.result] = max([depth.get(x, 0) for x in line.operands], default=0) + is_call
+    return sorted(lines, key=lambda line: depth[line.result])
+
+
+def move_down(steps: Sequence[Loop | Line], results: Collection[Recorded]) -> list[Loop | Line]:
+    """The steps, with each line that one later loop alone reads in that loop, where it needs no memory."""
+    readers: dict[Recorded, set[int]] = {}
+    for i, step in enumerate(steps):
+        for line in step.lines if isinstance(step, Loop) else [step]:
+            for x in line.operands:
+                readers.setdefault(x, set()).add(i)
+    results = {*results}
+    for i in reversed(range(len(steps))):
+        loop = steps[i]
+        if not isinstance(loop, Loop):
+            continue
+        for line in reversed(loop.lines):
+            there = readers.get(line.result, set())
+            later = steps[min(there)] if there else loop
+            if len(there) > 1 or later is loop or not isinstance(later, Loop) or line.result in results:
+                continue
+            form = form_of(line)
+            if form == "column sum" or not later.takes(line, form):
+                continue
+            loop.lines = [other for other in loop.lines if other is not line]
+            later.lines.insert(0, line)
+            if form in ("row sum", "row scan"):
+                later.row_shape = summed(line)
+            for x in line.operands:
+                readers[x] = {j for j in readers[x] if j != i or _reads(loop, x)} | there
+    return [step for step in steps if not isinstance(step, Loop) or step.lines]
+
+
+def _reads(loop: Loop, x: Recorded) -> bool:
+    return any(x is y for line in loop.lines for y in line.operands)
+
+
+def plan(tape: Tape, lines: Sequence[Line], results: Collection[Recorded] = ()) -> list[Loop | Line]:
     """Loops, and views between them, in the order in which they run."""
     steps: list[Loop | Line] = []
     ready: dict[Recorded, int] = {}  # the step that made an array, or the next one, where its sum is complete
-    for line in split_sums(tape, lines):
-        form = form_of(line)
+    lines = split_sums(tape, lines)
+    for line in by_depth(tape, lines) if tape.takes_all else lines:
+        form = form_here(tape, line)
         first = max([ready.get(x, 0) for x in line.operands], default=0)
-        if form == "view":
+        if form in ("view", "call"):
             steps.append(line)
             ready[line.result] = len(steps)
             continue
@@ -171,7 +226,11 @@ def plan(tape: Tape, lines: Sequence[Line]) -> list[Loop | Line]:
             loops = [(len(steps), Loop(line.result.shape if form == "element" else line.operands[0].shape))]
             steps.append(loops[0][1])
             if not loops[0][1].takes(line, form):
-                raise NotRecorded("a sum over axes that are far apart")
+                if not tape.takes_all:
+                    raise NotRecorded("a sum over axes that are far apart")
+                steps[-1] = line
+                ready[line.result] = len(steps)
+                continue
         at, loop = loops[0]
         loop.lines.append(line)
         if form in ("row sum", "row scan"):
@@ -179,7 +238,7 @@ def plan(tape: Tape, lines: Sequence[Line]) -> list[Loop | Line]:
         if form == "column sum":
             loop.columns.add(line.result)
         ready[line.result] = at + (form == "column sum")
-    return steps
+    return move_down(steps, results) if tape.takes_all else steps
 
 
 def phases(loop: Loop) -> dict[Recorded, int]:

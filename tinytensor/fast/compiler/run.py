@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...backend import numpy as names
-from ...record.tape import Line, Recorded, Tape
+from ...record.tape import REDUCTIONS, SCANS, VIEWS, Line, Recorded, Tape, call
+from ..numpy import FLOPS, large_matmul, large_scatter
 from ..pool import LEAST, empty
-from ..threads import GRAIN, SHARES, in_shares
+from ..threads import SHARES, alone_for_long, in_shares, is_alone, wakes_soon
 from .expressions import DEAR
 from .llvm import compile_text
 from .loops import Writer
@@ -23,6 +24,7 @@ from .plan import STARTS, Loop, long_axes, plan
 SHORT = 1024  # elements of a row that are added up in their own dtype, in one part for each place of a vector
 MOST = 64  # strides for which a loop is kept
 WORTH = 1 << 22  # element-wise operations of a loop that are worth waking another thread for
+SOON = 1 << 20  # those where no thread of BLAS spins on their cores
 WORK = 12  # element-wise operations that a function in DEAR is worth
 
 
@@ -33,18 +35,37 @@ class Program:
         tape: where the lines are.
         given: the arrays that a call is given, in order.
         results: those that it returns.
+        fresh: the places of results that share no memory with any other array.
 
-    Raises NotRecorded if there is a line that no loop computes.
+    Raises NotRecorded if there is a line that no loop computes, unless the tape takes all functions.
     """
 
-    def __init__(self, tape: Tape, given: Sequence[Recorded], results: Sequence[Recorded]) -> None:
-        self.given, self.results = list(given), list(results)
-        self.steps: list[Any] = [*plan(tape, tape.needed(results, given))]
+    def __init__(
+        self, tape: Tape, given: Sequence[Recorded], results: Sequence[Recorded], fresh: Sequence[int] = ()
+    ) -> None:
+        self.given, self.results, self.fresh = list(given), list(results), fresh
+        lines = tape.needed(results, given)
+        self.constants = computed_once(lines, {*given}) if tape.takes_all else {}
+        self.steps: list[Any] = [*plan(tape, [line for line in lines if line.result not in self.constants], results)]
         reads = [step.arguments() if isinstance(step, Loop) else step.operands for step in self.steps]
-        for i, step in enumerate(self.steps):
-            wanted = {*self.results}.union(*reads[i + 1 :])
+        there, self.ends = {*self.results}, list[list[Recorded]]()
+        for i in reversed(range(len(self.steps))):
+            step = self.steps[i]
             if isinstance(step, Loop):
-                self.steps[i] = Pass(step, wanted)
+                self.steps[i] = Pass(step, {*there})
+            else:
+                self.steps[i] = View(step) if step.name in VIEWS else Call(step)
+            self.ends.append([x for x in dict.fromkeys(reads[i]) if x not in there])
+            there.update(reads[i])
+        self.ends.reverse()
+        self.is_shared = tape.takes_all and max([_work(step) for step in self.steps], default=0) > 2 * SOON
+
+    def materialised(self) -> list[Recorded]:
+        """The arrays that it makes."""
+        found: list[Recorded] = []
+        for step in self.steps:
+            found += step.outputs if isinstance(step, Pass) else [step.result] if isinstance(step, Call) else []
+        return found
 
     def prepare(self) -> Program:
         """Compile for contiguous arrays. Raises an error if a loop cannot be compiled."""
@@ -56,13 +77,113 @@ class Program:
 
     def __call__(self, *arrays: Any) -> list[Any]:
         """Compute the results."""
+        if self.is_shared and not is_alone.get():
+            with alone_for_long():
+                return self(*arrays)
         there = dict(zip(self.given, arrays))
-        for step in self.steps:
-            if isinstance(step, Pass):
-                step.run(there)
-            else:
-                there[step.result] = getattr(names, step.name)(there[step.operands[0]], **step.options)
-        return [there[x] for x in self.results]
+        there.update(self.constants)
+        for step, ends in zip(self.steps, self.ends):
+            step.run(there)
+            for x in ends:
+                del there[x]
+        found = [there[x] for x in self.results]
+        for i in self.fresh:  # a view, an input, or twice the same
+            array = found[i]
+            if names.is_view(array) or any(array is a for a in (*arrays, *found[:i], *self.constants.values())):
+                found[i] = names.copy(array)
+        return found
+
+
+def _work(step: Any) -> int:
+    """The work of a step in element-wise operations; a product is converted to these."""
+    if isinstance(step, Pass):
+        return step.work
+    is_product = isinstance(step, Call) and step.line.name == "matmul"
+    return step.result.size * step.line.operands[0].shape[-1] // FLOPS if is_product else 0
+
+
+class View:
+    """A line whose result is a view of its operand, or a copy in another order."""
+
+    def __init__(self, line: Line) -> None:
+        self.result, (self.source,), self.options = line.result, line.operands, line.options
+        self.function = getattr(names, line.name)
+
+    def run(self, there: dict[Recorded, Any]) -> None:
+        there[self.result] = self.function(there[self.source], **self.options)
+
+
+class Call:
+    """A line that a function of the namespace computes."""
+
+    def __init__(self, line: Line) -> None:
+        self.line, self.result = line, line.result
+
+    def run(self, there: dict[Recorded, Any]) -> None:
+        """Compute it from the arrays that are there, and put it there."""
+        line = self.line
+        arguments, options = (_filled(value, there) for value in (line.arguments, line.options))
+        if line.name in REDUCTIONS:
+            found = getattr(names, line.name)(*arguments, **options, keepdims=True)
+        elif line.name in SCANS:
+            found = getattr(names, line.name)(*arguments, axis=options["axis"][0])
+        elif line.name in OWN:
+            found = OWN[line.name](line, *arguments, **options)
+        else:
+            found = call(line.name, *arguments, **options)
+        keeps = type(found) is np.ndarray or line.result.dtype.char == "O"
+        there[line.result] = found if keeps else np.asarray(found)
+
+
+OWN: dict[str, Any] = {
+    "astype": lambda line, x: x.astype(line.result.dtype),
+    "broadcast_to": lambda line, x: np.broadcast_to(x, line.result.shape),
+    "full": lambda line, number, shape: np.full(shape, number, line.result.dtype),
+    "matmul": lambda line, a, b: large_matmul(a, b),
+    "scatter": lambda line, *arguments: large_scatter(*arguments),
+    "place": lambda line, parts, covers: _place(
+        (empty if covers else np.zeros)(line.result.shape, line.result.dtype), parts
+    ),
+}
+"""What a line's function does here, where it is not the namespace's own; `draw` is added by who draws."""
+
+
+def _place(out: Any, parts: Any) -> Any:
+    for part, key in parts:
+        out[key] = part
+    return out
+
+
+def _filled(value: Any, there: dict[Recorded, Any]) -> Any:
+    """Arguments, with arrays for the recorded ones."""
+    if type(value) is Recorded:
+        return there[value]
+    if type(value) in (tuple, list):
+        return type(value)([_filled(each, there) for each in value])
+    return {name: _filled(each, there) for name, each in value.items()} if type(value) is dict else value
+
+
+def computed_once(lines: Sequence[Line], given: set[Recorded]) -> dict[Recorded, Any]:
+    """The arrays that no input changes, such as a causal mask; arrays of one number stay lines."""
+    found: dict[Recorded, Any] = {}
+    numbers: dict[Recorded, Line] = {}
+    for line in lines:
+        there = {**found, **dict.fromkeys(numbers)}
+        if (
+            line.result in given
+            or line.name == "draw"
+            or line.name.startswith("check_range")
+            or not all(x in there for x in line.operands)
+        ):
+            continue
+        if line.name == "full" or (line.name in VIEWS and line.operands[0] in numbers):
+            numbers[line.result] = line
+            continue
+        for x in line.operands:
+            if x in numbers:
+                found[x] = np.full(x.shape, numbers[x].arguments[0], x.dtype)
+        Call(line).run(found)
+    return found
 
 
 class Bound(NamedTuple):
@@ -123,25 +244,27 @@ class Pass:
         if not self.columns and bound.shares < 2 and not bound.scratch:
             bound.function(0, bound.rows, bound.sizes, bound.numbers, *pointers)
             return
-        sums: dict[int, list[Any]] = {}
-
-        def rows(part: slice) -> None:
-            mine, scratch = list(pointers), [np.empty(bound.length, dtype) for dtype in bound.scratch]
-            sums[part.start] = totals = [_start(line) for line in self.columns]
-            for line, total in zip(self.columns, totals):
-                mine[len(self.arguments) + self.outputs[line.result]] = address(total)
-            scratch += [np.zeros(bound.length, np.float32) for _ in range(bound.few)]
-            mine += map(address, scratch)
-            bound.function(part.start, part.stop, bound.sizes, bound.numbers, *mine)
+        shares, length = bound.shares, bound.length
+        totals = [_start(line, shares) for line in self.columns]
+        for line, total in zip(self.columns, totals):
+            pointers[len(self.arguments) + self.outputs[line.result]] = address(total)
+        rows = [np.empty((shares, length), dtype) for dtype in bound.scratch]
+        rows += [np.zeros((shares, length), np.float32) for _ in range(bound.few)]
+        pointers += map(address, rows)
+        steps = [0] * len(pointers)  # in bytes from a share to the next
+        for line, total in zip(self.columns, totals):
+            steps[len(self.arguments) + self.outputs[line.result]] = total.strides[0]
+        steps[len(steps) - len(rows) :] = [array.strides[0] for array in rows]
 
         def some_shares(some: slice) -> None:
             for i in range(some.start, some.stop):
-                rows(slice(bound.rows * i // bound.shares, bound.rows * (i + 1) // bound.shares))
+                mine = [pointer + i * step for pointer, step in zip(pointers, steps)]
+                ends = bound.rows * i // shares, bound.rows * (i + 1) // shares
+                bound.function(*ends, bound.sizes, bound.numbers, *mine)
 
-        in_shares(some_shares, bound.shares, self.work // WORTH)
-        for i, line in enumerate(self.columns):
-            parts = [sums[start][i] for start in sorted(sums)]
-            there[line.result] = _combine(parts, line).astype(line.result.dtype, copy=False)
+        in_shares(some_shares, shares, self.work // (SOON if wakes_soon() else WORTH))
+        for line, total in zip(self.columns, totals):
+            there[line.result] = COMBINED[line.name].reduce(total, axis=0).astype(line.result.dtype, copy=False)
 
     def _output(self, x: Recorded, order: tuple[int, ...], there: dict[Recorded, Any]) -> Any:
         make = empty if self.size * 8 >= LEAST else np.empty
@@ -165,7 +288,7 @@ class Pass:
         sizes, numbers = np.array(layout.sizes, np.int64), np.array([*values, 0.0])
         largest = max([line.result.size for line in self.columns], default=0)
         shares = self.size // (8 * largest) if largest else SHARES
-        shares = 1 << max(1, min(shares, SHARES, self.work // GRAIN, layout.rows)).bit_length() - 1
+        shares = 1 << max(1, min(shares, SHARES, self.work // SOON, layout.rows)).bit_length() - 1
         return Bound(
             function, (engine, sizes, numbers), address(sizes), address(numbers), layout.rows, layout.length,
             shares, layout.copied, layout.order, [x.dtype for x in written.scratch], written.few,
@@ -187,17 +310,13 @@ address = _read_address if _can_read else _told_address
 """The address of an array's elements. In CPython it is the first field of the array, to read which takes a tenth."""
 
 
-def _start(line: Line) -> Any:
-    """What a sum over rows begins with; in float64."""
+def _start(line: Line, shares: int) -> Any:
+    """What a sum over rows begins with in each share; in float64."""
     x = line.result
-    return np.full(x.shape, STARTS[line.name], np.float64 if line.name in ("sum", "prod") else x.dtype)
+    return np.full((shares, *x.shape), STARTS[line.name], np.float64 if line.name in ("sum", "prod") else x.dtype)
 
 
-def _combine(parts: Sequence[Any], line: Line) -> Any:
-    total = parts[0]
-    for part in parts[1:]:
-        total = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}[line.name](total, part)
-    return total
+COMBINED = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
 class Layout:

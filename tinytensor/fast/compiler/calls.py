@@ -1,0 +1,194 @@
+"""Calls of `tt.compile`: the program for what a call is given and reaches, made when it is first asked for."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import tinytensor as tt
+
+from ... import dtypes
+from ...grad_mode import enable_grad
+from ...modes import state
+from ...node import Node, mark_written
+from ...primitive import Primitive
+from ...random import Generator, current_generator, using
+from ...record.tape import NotRecorded, identity
+from ...tensor import Tensor, wrap
+from ..texts import Count
+from .jit import Saved, _compiling
+from .run import OWN
+from .watch import Watched
+from .whole import Whole, draw, leaves_of, rebuilt, standing_in
+
+MOST = 64  # programs of one function
+MISSES = 16  # calls one after another without a program, from which on only each 64th call looks for one
+OWN["draw"] = lambda line, *arguments: draw(*arguments)
+
+
+class Programs:
+    """Those of one function.
+
+    Attributes:
+        watched: what it read when it was last looked at.
+        programs: by key; instead of one the reason why there is none.
+        misses: how many calls, one after another, found none.
+    """
+
+    def __init__(self) -> None:
+        self.watched: Watched | None = None
+        self.programs: dict[Any, Whole | str] = {}
+        self.misses = 0
+
+
+class CompiledOp(Primitive):
+    """A compiled function as an op: for the nodes of its results."""
+
+    def __init__(self, whole: Whole, call: Any, place: int) -> None:
+        self.name, self.whole = whole.name, whole
+        self.function = lambda *tensors: [x for x in leaves_of(call(*tensors)) if isinstance(x, Tensor)][place]
+        self.fast_backward = _differentiate if place == whole.main else self._by_lines
+        self.pure = self.floating = self.wide = False
+        self.variadic, self.inputs, self.params, self.defaults = True, ("inputs",), (), {}
+        self.way, self.rules = None, {}
+
+    def _by_lines(self, xp: Any, g: Any, saved: Any, needs: Sequence[bool], **params: Any) -> list[Any]:
+        """The gradients for the inputs by the function's own lines."""
+        arrays = saved[-1][: len(needs)]
+        leaves = [wrap(a, None) for a in arrays]
+        for x, need in zip(leaves, needs):
+            x.requires_grad = need
+        with enable_grad():
+            out = self.function(*leaves)
+        wanted = [x for x, need in zip(leaves, needs) if need]
+        found = iter(tt.grad(out, wanted, wrap(g, None)))
+        return [next(found)._data if need else None for need in needs]
+
+
+def _differentiate(xp: Any, g: Any, saved: Any, needs: Sequence[bool], **params: Any) -> list[Any]:
+    found: list[Any] = saved.pair.differentiate(g, saved[-1], needs)
+    return found
+
+
+def compute(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any] | None:
+    """The result of a call in a tuple; None where the function's own lines are to compute."""
+    own: Programs = compiled.programs
+    if own is None:
+        own = compiled.programs = Programs()
+    if own.misses > MISSES and own.misses % MOST:
+        own.misses += 1
+        return None
+    try:
+        if state.plain is None or state.recording is not None or state.anomaly:
+            raise NotRecorded("each op is recorded, watched or checked")
+        given = [x for x in leaves_of((args, kwargs)) if isinstance(x, Tensor)]
+        whole, tensors = _find(own, compiled.function, given, args, kwargs)
+    except NotRecorded as error:
+        compiled.why_not = str(error)
+        return None
+    compiled.why_not = None
+    return _run(compiled, whole, tensors, args, kwargs)
+
+
+def _find(own: Programs, function: Any, given: list[Tensor], args: Any, kwargs: Any) -> tuple[Whole, list[Tensor]]:
+    """The program for a call, and its Tensors. Raises NotRecorded with the reason why not."""
+    if own.watched is None or not own.watched.holds():
+        own.watched = Watched(function)
+    unique = {id(x): x for x in (*given, *own.watched.tensors)}
+    tensors, places = list(unique.values()), {x: i for i, x in enumerate(unique)}
+    order = tuple([places[id(x)] for x in (*given, *own.watched.tensors)])  # one may be given twice
+    if any(type(x._data) is not np.ndarray for x in tensors):
+        raise NotRecorded("a Tensor is on the GPU, or within another function that is recorded")
+    needs = [state.grad_enabled and x._node is not None for x in tensors]
+    likes = [(x._data.shape, x._data.dtype.char, need) for x, need in zip(tensors, needs)]
+    settings = Count.replacements, dtypes.get_default_dtype().char, state.grad_enabled, _autocast()
+    key = own.watched.key, _form((args, kwargs)), tuple(likes), order, settings
+    found = own.programs.get(key)
+    if found is not None:
+        own.misses = 0
+    else:
+        with _compiling:
+            own.misses += 1
+            if len(own.programs) >= MOST:
+                del own.programs[next(iter(own.programs))]
+            found = own.programs[key] = _record(own.watched, function, args, kwargs, tensors, needs)
+    if isinstance(found, str):
+        raise NotRecorded(found)
+    return found, tensors
+
+
+def _record(watched: Watched, function: Any, args: Any, kwargs: Any, tensors: list[Tensor], needs: list[bool]) -> Any:
+    """The program for a call, or why there is none."""
+    copies, name = watched.copies(), getattr(function, "__name__", type(function).__name__)
+    try:
+        found = Whole(functools.partial(function, *args, **kwargs), tensors, needs, name)
+    except NotRecorded as error:
+        return str(error)
+    finally:
+        if assigned := not watched.holds():
+            watched.put_back(copies)
+    return f"{name} assigns to what it reads" if assigned else found
+
+
+def _autocast() -> Any:
+    import sys
+
+    module = sys.modules.get(f"{__name__.partition('.')[0]}.nn.functional.precision")
+    return None if module is None else module.autocast.get()
+
+
+def _form(value: Any) -> Any:
+    """The arguments of a call as a key, without the shapes of Tensors."""
+    if isinstance(value, (tuple, list)):
+        return type(value), *map(_form, value)
+    if isinstance(value, dict):
+        return (*value, *map(_form, value.values()))
+    return Tensor if isinstance(value, Tensor) else identity(value)
+
+
+def _run(compiled: Any, whole: Whole, tensors: Sequence[Tensor], args: Any, kwargs: Any) -> Any:
+    """The result of a program in a tuple; None if another branch is to be taken."""
+    inputs = [tensors[i] for i in whole.places]
+    arrays = [x._data for x in inputs]
+    drawn = current_generator().get_state() if whole.draws else None
+    moves = {i for i, _ in whole.writes}
+    before = [array.copy() if i in moves else array for i, array in zip(whole.places, arrays)]
+    found = whole.forward(*arrays)
+    results, written, saved = whole.counts
+    for (_, holds), now in zip(whole.conditions, found[results + written + saved :]):
+        if bool(now) is not holds:
+            if drawn is not None:
+                current_generator().set_state(drawn)
+            compiled.why_not = "a branch is another one than in the call that was recorded"
+            return None
+    outs = [wrap(array, None) for array in found[:results]]
+    for (i, _), array in zip(whole.writes, found[results:]):
+        target = tensors[i]
+        if target._data.flags.writeable:
+            target._data[...] = array
+            mark_written(target._data)
+        else:
+            target._data = array
+    if whole.with_node:
+
+        def call(*stand_ins: Any) -> Any:
+            """The function's own lines, with other Tensors instead of those that it reads."""
+            where = standing_in(inputs, [x._data for x in stand_ins], [x._node for x in stand_ins])
+            generator = Generator(0)
+            if drawn is not None:
+                generator.set_state(drawn)
+            with where, using(generator if drawn is not None else current_generator()):
+                return compiled.function(*args, **kwargs)
+
+        kept = {"inputs": tuple(before)}
+        put_aside = Saved((*found[:results], (*before, *found[results + written : results + written + saved])))
+        put_aside.pair = whole  # type: ignore[assignment]
+        for place in whole.with_node:
+            op = CompiledOp(whole, call, place)
+            nodes = tuple([x._node if leads else None for x, leads in zip(inputs, whole.leads[place])])
+            outs[place]._node = node = Node(op, nodes, dict(kept), {}, outs[place]._data)
+            node.residuals = put_aside
+    return (rebuilt(whole.found, iter(outs)),)

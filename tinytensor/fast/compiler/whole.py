@@ -1,0 +1,314 @@
+"""Whole functions of Tensors, recorded with their gradients and compiled: what `tt.compile` runs.
+
+The function's own lines are recorded once, in textbook mode, over arrays that write down what is done to them. The
+Tensors that it reaches by itself, such as parameters, have recorded arrays in this thread meanwhile.
+"""
+
+from __future__ import annotations
+
+import functools
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import RLock, get_ident
+from typing import Any
+
+import numpy as np
+
+from ...backend import making
+from ...backend import numpy as numpy_backend
+from ...engine import node_of, reachable, run
+from ...modes import Replaceable, state
+from ...node import Node, leaf
+from ...primitive import OPS, Primitive, gather, has_pair
+from ...random import Generator, current_generator, using
+from ...record.tape import NAMES, REDUCTIONS, Names, NotRecorded, Recorded, Tape
+from ...tensor import Tensor, wrap
+from .jit import FOLDERS
+from .run import OWN, Call, Program
+
+LEAVES = (type(None), bool, int, float, complex, str, bytes, type, np.dtype)
+"""Types of values that a function may take and return, in addition to Tensors."""
+
+
+class Whole:
+    """A function recorded for Tensors of some shapes: forward and backward.
+
+    Args:
+        function: takes no arguments; it reads the Tensors.
+        tensors: those that it is given or reaches by itself.
+        needs: for which of them a gradient is computed.
+
+    Raises NotRecorded, with the file and the line, if it cannot be recorded.
+    """
+
+    def __init__(
+        self, function: Callable[[], Any], tensors: Sequence[Tensor], needs: Sequence[bool], name: str
+    ) -> None:
+        self.name = name
+        self.conditions: list[tuple[Recorded, bool]] = []
+        self.tape = tape = Tape(takes_all=True)
+        given = [tape.input(x._data) for x in tensors]
+        nodes = [leaf(x) if need else None for x, need in zip(given, needs)]
+        before_call = [None if x._node is None else x._node.grad for x in tensors]
+        for node, gradient in zip(nodes, before_call):
+            if node is not None:
+                node.grad = gradient
+        drawn = Draws(tape)
+        modes = {"textbook": True, "observer": None, "recording": None, "told": kept_whole, "anomaly": False}
+        tape.decide = functools.partial(self._decide, tensors)
+        before, namespace = state.change(**modes), making.namespace
+        making.namespace = Names(tape)
+        try:
+            with standing_in(tensors, given, nodes) as now, using(drawn):
+                self.found = function()
+                there = list(zip(now(), given, nodes))
+                if any(node is not former for (_, node, _), _, former in there):
+                    raise NotRecorded("it leaves a graph in a Tensor that it was not given")
+                if any(node is not None and node.grad is not former for node, former in zip(nodes, before_call)):
+                    raise NotRecorded("it fills .grad itself; return the loss, and call backward() outside")
+                self.writes = [(i, x) for i, ((x, *_), then, _) in enumerate(there) if x is not then]
+            self.gradients_of(list(leaves_of(self.found)), nodes, given)
+        except Exception as error:
+            raise NotRecorded(reason(error)) from error
+        finally:
+            making.namespace = namespace
+            state.change(**before)
+
+    def _decide(self, tensors: Sequence[Tensor], x: Recorded) -> bool:
+        """If a condition holds for the Tensors that are there; it has to in each call."""
+        own = [vars(Tensor)["_data"].__get__(t) for t in tensors]
+        lines, there = self.tape.needed([x], self.tape.inputs), dict(zip(self.tape.inputs, own))
+        if any(line.name == "draw" for line in lines):
+            raise NotRecorded("a branch depends on random numbers")
+        for line in lines:
+            Call(line).run(there)
+        self.conditions.append((x, holds := bool(there[x])))
+        return holds
+
+    def gradients_of(self, leaves: list[Any], nodes: Sequence[Node | None], given: Sequence[Recorded]) -> None:
+        """Write down the gradients, and make the programs."""
+        tape, tensors = self.tape, [x for x in leaves if isinstance(x, Tensor)]
+        if not all(isinstance(x._data, Recorded) for x in tensors):
+            raise NotRecorded("a result does not depend on its inputs")
+        results = [x._data for x in tensors]
+        with_node = [i for i, x in enumerate(tensors) if x._node is not None]
+        scalars = [i for i in with_node if tensors[i].size == 1]
+        self.with_node, self.main = with_node, (scalars or with_node or [-1])[0]
+        used = {x for line in tape.lines for x in line.operands} | {*results}
+        self.places = [i for i, x in enumerate(given) if x in used]
+        inputs, own = [given[i] for i in self.places], [nodes[i] for i in self.places]
+        self.leads: dict[int, list[bool]] = {}  # for each result with a node, which inputs it has a gradient for
+        for i in with_node:
+            behind = set(reachable([node_of(tensors[i], self.name)]))
+            self.leads[i] = [node in behind for node in own]
+        there: list[Any] = []
+        if with_node:
+            main = tensors[self.main]
+            g = tape.input(main._data)
+            wanted = [node for node, leads in zip(own, self.leads[self.main]) if node is not None and leads]
+            found = run([(node_of(main, self.name), wrap(g, None))], wanted, True, False)
+            there = [found[node] for node in wanted]
+        for x in tensors:
+            x._node = None
+        written = [x for _, x in self.writes]
+        checks = [*[x for x, _ in self.conditions], *tape.checks]
+        first = Program(tape, inputs, [*results, *written, *checks])
+        sums = [line.result for line in tape.needed([*results, *written], inputs) if line.name in REDUCTIONS]
+        made = list(dict.fromkeys([*first.materialised(), *sums]))  # a number for each row is cheap to keep
+        read = {x for line in tape.needed(there, [*made, *inputs]) for x in line.operands} | {*there}
+        self.saved = [x for x in made if x in read]
+        outs = [*results, *written, *self.saved, *checks]
+        self.forward = Program(tape, inputs, outs, fresh=range(len(results))).prepare()
+        self.counts = len(results), len(written), len(self.saved)
+        self.backward = None
+        if with_node:
+            kept = [*inputs, *self.saved, g]
+            self.backward = Program(tape, kept, there, fresh=range(len(there))).prepare()
+        self.draws = any(line.name == "draw" for line in tape.lines)
+
+    def differentiate(self, g: Any, saved: Sequence[Any], needs: Sequence[bool]) -> list[Any]:
+        """The gradients for the inputs, given that of the main result."""
+        assert self.backward is not None
+        found = iter(self.backward(*saved, g))
+        gradients = [next(found) if leads else None for leads in self.leads[self.main]]
+        return [gradient if need else None for gradient, need in zip(gradients, needs)]
+
+
+# ---- ops that remain one, with their pair made by hand
+
+
+KEPT = frozenset({"attention", "convolution", "gru", "lstm", "max_pool", "multi_head", "rnn"})
+"""Fused ops whose pair does what no loop over lines can: blocks of attention, windows, one step after another."""
+
+
+class Kept(Primitive):
+    """Such an op on a tape: for its node."""
+
+    def __init__(self, primitive: Primitive, residual: Recorded, zeros: Any) -> None:
+        vars(self).update(vars(primitive))
+        self.fast_backward = functools.partial(self._write, primitive, residual, zeros)
+
+    @staticmethod
+    def _write(
+        primitive: Primitive, residual: Any, zeros: Any, xp: Any, g: Any, saved: Any, needs: Sequence[bool], **_: Any
+    ) -> Any:
+        """Write down its backward half."""
+        out, zero_residual, params = zeros
+        like = primitive.fast_backward(numpy_backend, np.zeros_like(out), zero_residual, needs, **params)
+        arguments = primitive.name, g, residual, tuple(needs)
+        both = g.tape.write("backward_of", arguments, params, (), np.object_)
+        return [x if x is None else part(both, i, x.shape, x.dtype) for i, x in enumerate(like)]
+
+
+def part(of: Recorded, place: int, shape: Any = (), dtype: Any = np.object_) -> Recorded:
+    """One of several results of a line."""
+    return of.tape.write("part", (of, place), {}, shape, dtype)
+
+
+def kept_whole(primitive: Any, call: Any, inputs: Any, params: dict[str, Any]) -> Tensor | None:
+    """An op of `KEPT` as one line; None for others."""
+    if getattr(primitive, "name", None) not in KEPT or not isinstance(primitive, Primitive) or not has_pair(primitive):
+        return None
+    xp, arrays, nodes = gather(primitive, inputs)
+    params = {**primitive.defaults, **params}
+    if xp is not NAMES or not all(isinstance(x, (tuple, *LEAVES)) for x in params.values()):
+        return None
+    like = [a if a is None else np.zeros(a.shape, a.dtype) for a in arrays]
+    out, residual = primitive.fast_forward(numpy_backend, *like, **params)
+    tape = next(a for a in arrays if a is not None).tape
+    both = tape.write("forward_of", (primitive.name, *arrays), params, (), np.object_)
+    result = wrap(part(both, 0, out.shape, out.dtype), None)
+    if state.grad_enabled and any(nodes):
+        own = Kept(primitive, part(both, 1), (out, residual, params))
+        result._node = Node(own, nodes, {}, {}, result._data)
+        result._node.residuals = ()
+    return result
+
+
+OWN["forward_of"] = lambda line, name, *arrays, **params: OPS[name].fast_forward(numpy_backend, *arrays, **params)
+OWN["backward_of"] = lambda line, name, *given, **params: OPS[name].fast_backward(numpy_backend, *given, **params)
+OWN["part"] = lambda line, several, place: several[place]
+
+
+class Draws(Generator):
+    """The generator of a thread that records: masks of dropout, which each call draws anew, are all that it gives."""
+
+    def __init__(self, tape: Tape) -> None:
+        self.tape, self.count = tape, 0
+
+    def bernoulli(self, p: float, shape: Any = (), *, device: Any = None) -> Tensor:
+        self.count += 1
+        return wrap(self.tape.write("draw", (float(p), tuple(shape), self.count), {}, tuple(shape), np.bool_), None)
+
+    def __getattr__(self, name: str) -> Any:
+        raise NotRecorded("it draws random numbers; make them an input")
+
+    _generator = property(lambda self: self.__getattr__("_generator"))
+    manual_seed = get_state = set_state = _generator
+
+
+def draw(p: float, shape: Any, _: int) -> Any:
+    """What a line of `Draws` computes."""
+    return current_generator().bernoulli(p, shape)._data
+
+
+# ---- Tensors that stand for others
+
+
+_standing: dict[tuple[int, int], Any] = {}
+"""By the thread and the id of a Tensor its array, its node and its mark for views there."""
+
+
+@functools.cache
+def _shadow(kind: type) -> type:
+    """The type of a Tensor that has another array and another node in some threads."""
+
+    def part(name: str, place: int) -> property:
+        own = getattr(Tensor, name)
+
+        def get(self: Any) -> Any:
+            found = _standing.get((get_ident(), id(self)))
+            return own.__get__(self) if found is None else found[place]
+
+        def put(self: Any, value: Any) -> None:
+            found = _standing.get((get_ident(), id(self)))
+            if found is None:
+                own.__set__(self, value)
+            else:
+                found[place] = value
+
+        return property(get, put)
+
+    parts = {name: part(name, place) for place, name in enumerate(("_data", "_node", "_memory"))}
+    return Replaceable(kind.__name__, (kind,), {"__slots__": (), "__module__": kind.__module__, **parts})
+
+
+_shadowing = RLock()
+_shadowed: dict[int, int] = {}
+
+
+@contextmanager
+def standing_in(
+    tensors: Sequence[Tensor], arrays: Sequence[Any], nodes: Sequence[Node | None]
+) -> Iterator[Callable[[], list[Any]]]:
+    """Within it, Tensors have other arrays and nodes in this thread, and in others their own.
+
+    Gives a function that gives their arrays and nodes now.
+    """
+    here = get_ident()
+    former = [_standing.get((here, id(x))) for x in tensors]
+    with _shadowing:
+        for x, array, node in zip(tensors, arrays, nodes):
+            if id(x) not in _shadowed:
+                x.__class__ = _shadow(type(x))
+            _shadowed[id(x)] = _shadowed.get(id(x), 0) + 1
+            _standing[here, id(x)] = [array, node, None]
+    try:
+        yield lambda: [_standing[here, id(x)] for x in tensors]
+    finally:
+        with _shadowing:
+            for x, outer in zip(tensors, former):
+                _standing[here, id(x)] = outer
+                if outer is None:
+                    del _standing[here, id(x)]
+                _shadowed[id(x)] -= 1
+                if not _shadowed[id(x)]:
+                    del _shadowed[id(x)]
+                    x.__class__ = type(x).__base__  # type: ignore[assignment]
+
+
+# ---- results
+
+
+def leaves_of(value: Any) -> Iterator[Any]:
+    """The Tensors and constants in nested tuples, lists and dictionaries. Raises NotRecorded for others."""
+    if isinstance(value, (tuple, list)):
+        for each in value:
+            yield from leaves_of(each)
+    elif isinstance(value, dict):
+        yield from leaves_of(tuple(value.values()))
+    elif isinstance(value, (Tensor, *LEAVES)):
+        yield value
+    else:
+        raise NotRecorded(f"it returns a {type(value).__name__}; expected Tensors and constants")
+
+
+def rebuilt(value: Any, tensors: Iterator[Tensor]) -> Any:
+    """The same, with other Tensors instead."""
+    if isinstance(value, (tuple, list)):
+        each = [rebuilt(v, tensors) for v in value]
+        return type(value)(*each) if hasattr(value, "_fields") else type(value)(each)
+    if isinstance(value, dict):
+        return type(value)({name: rebuilt(v, tensors) for name, v in value.items()})
+    return next(tensors) if isinstance(value, Tensor) else value
+
+
+def reason(error: BaseException) -> str:
+    """Why a function could not be recorded, with the file and the line where."""
+    cause: BaseException = error
+    while not isinstance(cause, NotRecorded) and cause.__cause__ is not None:
+        cause = cause.__cause__
+    text = str(cause) if isinstance(cause, NotRecorded) else f"{type(cause).__name__}: {cause}"
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(FOLDERS)]
+    return f"{frames[-1].filename}:{frames[-1].lineno}: {text}" if frames else text
