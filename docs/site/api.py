@@ -72,7 +72,7 @@ SUBJECTS = {  # page: title, and the names of a space (all, or those that these 
         "Graphs, programs and errors",
         [("tinytensor", "recording program graph"), ("tinytensor.graph", "*"), ("tinytensor.onnx", "*")],
     ),
-    "speed": ("Speed", [("tinytensor", "machine")]),
+    "speed": ("Speed", [("tinytensor", "machine record")]),
     "modules": ("Modules", [("tinytensor.nn", "module parameter containers shapes model_summary")]),
     "layers": ("Layers", [("tinytensor.nn", "layers activations feed_forward positional similarity utils.low_rank")]),
     "convolution": (

@@ -32,6 +32,7 @@ NAVIGATION = {
         "gpu",
         "many-machines",
         "speed",
+        "compile",
         "engine-room",
         "checkpoints",
         "drawing-a-graph",

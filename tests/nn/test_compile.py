@@ -4,6 +4,7 @@ import copy
 import pickle
 import threading
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -541,22 +542,16 @@ def test_other_threads_use_the_model_meanwhile():
     assert all(type(p) is nn.Parameter for p in model.parameters())
 
 
+def test_the_listing_is_that_of_the_page():
+    page = (Path(__file__).parents[2] / "docs/compile.md").read_text()
+    compiled = tt.compile(lambda x: tt.sqrt(tt.sum(x * x)))
+    assert compiled.listing() == ""
+    compiled(tt.ones((4, 3)))
+    assert f"```text\n{compiled.listing()}\n```" in page
+    compiled(normal(4, 3, requires_grad=True))
+    assert "backward:\n  loop over" in compiled.listing()
+
+
 def test_a_compiled_function_within_another():
     inner = tt.compile(lambda x: tt.tanh(x) * 2)
     assert same(tt.compile(lambda x: inner(x) + 1), normal(2, 3)) is None
-
-
-def test_the_room_of_pytorch():
-    from tinytensor import torch
-
-    model = torch.compile(nn.Linear(3, 3), mode="max-autotune")
-    assert isinstance(model, nn.Module)
-    model(normal(2, 3))
-    assert model.forward.why_not is None
-    assert list(model.state_dict()) == ["weight", "bias"]
-
-    @torch.compile(fullgraph=True)
-    def function(x):
-        return x * 2
-
-    assert same(function, normal(2, 3)) is None

@@ -263,6 +263,23 @@ def test_what_changes_nothing_is_told_once_at_the_line_of_the_program(tmp_path):
     assert "script.py:4: UserWarning: DataLoader: num_workers, pin_memory change nothing here" in told[0]
 
 
+def test_compile_is_that_of_the_library():
+    code = """
+        import tinytensor.torch as torch
+        model = torch.compile(torch.nn.Linear(3, 3), mode="max-autotune")
+        model(torch.ones(2, 3)).sum().backward()
+        print(isinstance(model, torch.nn.Module), list(model.state_dict()), model.forward.why_not)
+        model.compile()
+
+        @torch.compile(fullgraph=True)
+        def function(x, k):
+            return x.sum(1, keepdim=True) * k
+
+        print(function(torch.ones(2, 3), 2).tolist(), function.why_not)
+    """
+    assert says(code).splitlines() == ["True ['weight', 'bias'] None", "[[6.0], [6.0]] None"]
+
+
 def test_what_is_not_there_says_so():
     code = """
         import tinytensor.torch as torch

@@ -1,4 +1,4 @@
-"""`tt.compile`: a function of Tensors, or a module, computed in few passes over memory."""
+"""`tt.compile`: compute a function of Tensors, or a module, in few passes over memory."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from ..grad_mode import Fuser
 
 
 def compile(function: Callable[..., Any]) -> Compiled:
-    """A function of Tensors, or a module, that computes the same in fewer passes over memory. Also a decorator.
+    """Compile a function of Tensors or a module, with its gradients. Also a decorator.
 
         fast = tt.compile(model)
         for x, target in batches:
             loss = F.cross_entropy(fast(x), target)
             loss.backward()
 
-    The first call with arguments of some shapes records what the function's own lines do to arrays, with their
-    gradients, and compiles it: element-wise work and sums become loops, products stay BLAS's. Later calls run that.
-    Results and gradients are those of the lines, up to rounding; `create_graph=True` and further results differentiate
-    the lines themselves. Dropout draws anew in each call, and in-place changes of buffers are made in each.
+    The first call for some shapes runs the function once on arrays that record operations, and compiles the recorded
+    list: element-wise operations and sums become loops, matrix products use BLAS. Later calls run the compiled
+    program. Results and gradients equal those of the function up to rounding. Dropout draws new masks in each call,
+    and batch norm updates its running statistics in each call. Second derivatives, and gradients of further results
+    than the first scalar, differentiate the function's own lines.
 
-    Nothing is taken for good that may change. Shapes, dtypes, modes and Python numbers that are arguments are part of
-    the key; so are the settings, functions and modules that it reaches: in its closure, among its globals, in
-    attributes, lists and dictionaries. With another one it is recorded anew. A branch on a Tensor is checked in each
-    call.
+    The program is recorded again if anything that it depends on changes: shapes, dtypes, training mode, arguments that
+    are Python numbers, and every setting, function and module that the function reaches through its closure, globals,
+    attributes, lists and dictionaries. A branch on a Tensor (`if loss > 1`) is checked in each call.
 
-    If a call cannot be recorded, the function's lines compute it, and `why_not` gives the file, the line and the
-    reason: it reads numbers (`item()`), makes a Tensor of a list or a NumPy array, prints, assigns to what it reads,
-    calls `backward()`, has a hook, or is recorded, watched or checked (`tt.record`, `nn.cache`, `tt.detect_anomaly`,
-    `tt.textbook`). The same holds on a GPU and without llvmlite. Other effects of Python code, such as writing to a
-    log, are not repeated.
+    The function runs as it is, without a program, if it cannot be recorded. `why_not` then names the reason, with file
+    and line: it asks for a number (`item()`), makes a Tensor from a list or a NumPy array, prints, assigns attributes,
+    calls `backward()`, or has a hook; `tt.record`, `nn.cache`, `tt.detect_anomaly` or `tt.textbook` is on; a Tensor is
+    on a GPU; llvmlite is missing. Other side effects, such as writing to a log, are not repeated.
 
     Args:
-        function: is called with Tensors and constants, in tuples, lists and dictionaries, and returns such.
+        function: called with Tensors and constants, which tuples, lists and dictionaries may contain; returns the same
+            kinds of values.
     """
     return Compiled(function)
 
 
 class Compiled:
-    """The result of `compile`; it has the attributes of the function or module as well.
+    """A compiled function or module. Other attributes are those of the function or module.
 
     Attributes:
-        function: as given.
-        why_not: why the lines of the function computed the last call; None if a program did.
-        programs: the state of its compiled version.
+        function: the original.
+        why_not: why the last call ran without a program; None if it ran one.
+        programs: cache of programs, managed by the compiler.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -55,7 +55,7 @@ class Compiled:
         self.function = function
         self.why_not: str | None = None
         self.programs: Any = None
-        self._of: Any = None  # the methods of objects, where the function was compiled in a class
+        self._methods: Any = None  # by object, if the function was compiled in a class
         if not hasattr(function, "parameters"):
             functools.update_wrapper(self, function, updated=())
 
@@ -64,14 +64,18 @@ class Compiled:
             return found[0]
         return self.function(*args, **kwargs)
 
+    def listing(self) -> str:
+        """Describe the program of the last call: its loops with their lines, products and other calls."""
+        return "" if self.why_not or self.programs is None else str(self.programs)
+
     def __get__(self, thing: Any, kind: Any = None) -> Any:
-        """The method of an object."""
+        """Return the compiled method of an object."""
         if thing is None:
             return self
-        self._of = weakref.WeakKeyDictionary() if self._of is None else self._of
-        if thing not in self._of:
-            self._of[thing] = Compiled(functools.partial(self.function, thing))
-        return self._of[thing]
+        self._methods = weakref.WeakKeyDictionary() if self._methods is None else self._methods
+        if thing not in self._methods:
+            self._methods[thing] = Compiled(functools.partial(self.function, thing))
+        return self._methods[thing]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "function":
@@ -82,4 +86,4 @@ class Compiled:
         return f"compile({self.function!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "programs": None, "_of": None}  # copies record for themselves
+        return {**self.__dict__, "programs": None, "_methods": None}  # a copy records again

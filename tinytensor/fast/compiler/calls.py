@@ -35,13 +35,18 @@ class Programs:
     Attributes:
         watched: what it read when it was last looked at.
         programs: by key; instead of one the reason why there is none.
-        misses: how many calls, one after another, found none.
+        misses: number of consecutive calls without a program.
+        last: the program of the last call.
     """
 
     def __init__(self) -> None:
         self.watched: Watched | None = None
         self.programs: dict[Any, Whole | str] = {}
         self.misses = 0
+        self.last: Whole | None = None
+
+    def __str__(self) -> str:
+        return "" if self.last is None else str(self.last)
 
 
 class CompiledOp(Primitive):
@@ -89,7 +94,7 @@ def compute(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
     except NotRecorded as error:
         compiled.why_not = str(error)
         return None
-    compiled.why_not = None
+    compiled.why_not, own.last = None, whole
     return _run(compiled, whole, tensors, args, kwargs)
 
 

@@ -60,6 +60,15 @@ class Program:
         self.ends.reverse()
         self.is_shared = tape.takes_all and max([_work(step) for step in self.steps], default=0) > 2 * SOON
 
+    def __str__(self) -> str:
+        told = []
+        for step in self.steps:
+            if isinstance(step, Pass):
+                told += [f"  loop over {step.loop.shape}:", *[f"    {line}" for line in step.loop.lines]]
+            else:
+                told.append(f"  {step.line}")
+        return "\n".join(told)
+
     def materialised(self) -> list[Recorded]:
         """The arrays that it makes."""
         found: list[Recorded] = []
@@ -106,7 +115,7 @@ class View:
     """A line whose result is a view of its operand, or a copy in another order."""
 
     def __init__(self, line: Line) -> None:
-        self.result, (self.source,), self.options = line.result, line.operands, line.options
+        self.line, self.result, (self.source,), self.options = line, line.result, line.operands, line.options
         self.function = getattr(names, line.name)
 
     def run(self, there: dict[Recorded, Any]) -> None:

@@ -75,6 +75,10 @@ class Whole:
             making.namespace = namespace
             state.change(**before)
 
+    def __str__(self) -> str:
+        parts = {"forward": self.forward, "backward": self.backward}
+        return "\n".join(f"{name}:\n{program}" for name, program in parts.items() if program is not None)
+
     def _decide(self, tensors: Sequence[Tensor], x: Recorded) -> bool:
         """If a condition holds for the Tensors that are there; it has to in each call."""
         own = [vars(Tensor)["_data"].__get__(t) for t in tensors]
