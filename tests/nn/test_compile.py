@@ -151,6 +151,31 @@ def test_results_of_every_form_and_the_gradients_of_each():
     assert compiled.why_not is None
 
 
+def test_gradients_of_slices_and_of_rows_that_overlap():
+    table, ids = normal(6, 4, requires_grad=True), tt.asarray([[0, 5], [0, -1]])
+    agree(lambda ids: (table[ids] ** 2).sum() + (table[ids[0]] ** 3).sum() + table[ids[:, 1]].sum(), [table], ids)
+    agree(lambda: (table[:, :2] * table[:, 2:]).sum() + (table[1:4] ** 2).sum(), [table])
+    agree(lambda: (table[:2] ** 2).sum() + (table[2:] ** 3).sum(), [table])
+
+
+def test_the_same_bits_on_any_number_of_threads():
+    tt.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(300, 500), nn.GELU(), nn.LayerNorm(500), nn.Linear(500, 400)), normal(600, 300)
+    former, found = tt.get_num_threads(), []
+    compiled = tt.compile(model)
+    try:
+        for threads in (1, 2, 3):
+            tt.set_num_threads(threads)
+            y = compiled(x)
+            found.append([y.detach().numpy(), *[g.numpy() for g in tt.grad(tt.sum(y * y), list(model.parameters()))]])
+    finally:
+        tt.set_num_threads(former)
+    assert compiled.why_not is None
+    for other in found[1:]:
+        for a, b in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
 def test_a_result_shares_no_memory():
     x = normal(3, 4)
     compiled = tt.compile(lambda x: (x.reshape(4, 3) * 1.0, tt.reshape(x + 1, (-1,)), x + 1, x.T))
@@ -308,6 +333,18 @@ def test_a_replaced_function_of_the_library(monkeypatch):
     np.testing.assert_array_equal(compiled(x).numpy(), (x * 5).numpy())
 
 
+def test_functions_at_the_address_of_former_ones():
+    class Scale(nn.Module):
+        def forward(self, x):
+            return self.act(x)
+
+    model, x = Scale(), normal(2, 3)
+    compiled = tt.compile(model)
+    for factor in range(20):
+        model.act = eval(f"lambda x: x * {factor}.0")
+        np.testing.assert_array_equal(compiled(x).numpy(), (x * factor).numpy())
+
+
 def test_an_edited_function():
     def function(x):
         return x * 2
@@ -353,9 +390,20 @@ def test_an_id_out_of_range_is_an_error_in_a_later_call():
 # ---- by the function's own lines
 
 
+def test_complex_numbers():
+    x = tt.asarray([1 + 2j, 3 - 1j])
+    x.requires_grad = True
+    found = []
+    for f in (tt.compile(lambda x: tt.sum(tt.abs(x * x))), lambda x: tt.sum(tt.abs(x * x))):
+        found.append([y.detach().numpy() for y in (f(x), *tt.grad(f(x), [x]))])
+    for a, b in zip(*found):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
 REFUSED = {
     "item": (lambda x: x * tt.sum(x).item(), "asks for a number"),
     "a list": (lambda x: x * tt.asarray([1.0, 2.0, 3.0]), "array"),
+    "a list as an index": (lambda x: x[:, [0, 2]], "makes a Tensor of a list"),
     "NumPy": (lambda x: x * tt.tensor(np.exp(np.ones(3, np.float32))), "array"),
     "random numbers": (lambda x: x + tt.random.normal((3,)), "random"),
     "shapes that depend on numbers": (lambda x: x[x > 0].sum() + x, "depends on numbers"),

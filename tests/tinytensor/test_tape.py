@@ -110,3 +110,12 @@ def test_the_package_leaves_the_name_to_the_function():
     with tt.record() as graph:
         tt.exp(tt.ones(3))
     assert len(graph.ops) == 1
+
+
+def test_the_same_array_in_two_shapes_and_two_dtypes_is_two_lines():
+    tape = record(
+        lambda xp, x: [xp.broadcast_to(x, (2, 3)), xp.broadcast_to(x, (4, 3)), xp.astype(x, "f4"), xp.astype(x, "?")],
+        [Like((3,), "float64")],
+    )
+    assert [(x.shape, x.dtype.char) for x in tape.results] == [((2, 3), "d"), ((4, 3), "d"), ((3,), "f"), ((3,), "?")]
+    assert len(tape.lines) == 4

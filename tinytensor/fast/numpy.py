@@ -17,7 +17,7 @@ from ..backend.numpy import scatter
 from ..backend.sums import LONG, accurate_matmul, accurate_sum
 from .pool import empty as fresh
 from .pool import empty_like as fresh_like  # noqa: F401
-from .threads import in_parts
+from .threads import SHARES, in_parts
 
 loops: Any = None  # the module of that name, once `compile_loops` was called
 
@@ -107,6 +107,7 @@ def product(a: Any, b: Any, out: Any) -> Any:
     return np.multiply(a, b, out) if len(b) == 1 else accurate_matmul(a, b, out)
 
 
+ROWS = 192  # of a product that a share has at least: each share copies the whole other matrix for BLAS's loops
 FLOPS = 16  # multiplications and additions that take as long as an element-wise operation
 
 
@@ -121,11 +122,16 @@ def large_matmul(a: Any, b: Any) -> Any:
     out = fresh((*batch, a.shape[-2], b.shape[-1]), a.dtype)
     work = out.size * a.shape[-1] // FLOPS
     turn_a, turn_b = (x.ndim == out.ndim and (not batch or len(x) == len(out)) for x in (a, b))
+    wide = not batch and out.shape[1] > len(out)  # then each share has some columns
 
     def multiply_some(i: slice) -> None:
-        accurate_matmul(a[i] if turn_a else a, b[i] if turn_b and batch else b, out[i])
+        if wide:
+            accurate_matmul(a, b[:, i], out[:, i])
+        else:
+            accurate_matmul(a[i] if turn_a else a, b[i] if turn_b and batch else b, out[i])
 
-    in_parts(multiply_some, len(out), work, product=True)
+    length = out.shape[1] if wide else len(out)
+    in_parts(multiply_some, length, work, product=True, most=SHARES if batch else length // ROWS)
     return out
 
 

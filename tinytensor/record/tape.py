@@ -140,7 +140,7 @@ class Tape:
 
     def write(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any], shape: Any, dtype: Any) -> Recorded:
         """One more line; the same call twice is one line."""
-        key = (name, *map(identity, arguments), *map(identity, options.items()))
+        key = (name, shape, np.dtype(dtype), *map(identity, arguments), *map(identity, options.items()))
         if key not in self._known:
             self._known[key] = made = self._array(shape, np.dtype(dtype))
             self.makers[made] = Line(name, arguments, options, made)
@@ -168,6 +168,8 @@ class Tape:
         """An array that a function of the namespace makes, from recorded arrays or from none."""
         if next(_flat((arguments, options)), None) is not None:
             return _call(name, *arguments, **options)
+        if _has_arrays(arguments, 0):
+            raise NotRecorded("it makes a Tensor of a list or an array; pass a Tensor as an argument")
         if name in ("full", "zeros", "ones", "empty"):
             shape, number = (tuple(arguments[0]), *arguments[1:], name == "ones")[:2]
             dtype = np.dtype(options["dtype"])
@@ -441,7 +443,13 @@ def _placed(a: Any, b: Any) -> Any:
     parts: list[Any] = []
     for line in lines:
         parts += [line.arguments[:2]] if line.name == "scatter" else line.arguments[0]
-    if a.shape != b.shape or any(isinstance(each, Recorded) for _, key in parts for each in key):
+    if a.shape != b.shape:
+        return None
+    if all(len(key) == 1 and isinstance(key[0], Recorded) for _, key in parts):  # rows of one table: all in one call
+        both = [[_reshape(x, (-1, *a.shape[1:])) for x, _ in parts], [_reshape(key[0], -1) for _, key in parts]]
+        rows, ids = (NAMES.concat(each, axis=0) for each in both)
+        return NAMES.scatter(rows, (ids,), a.shape)
+    if any(isinstance(each, Recorded) for _, key in parts for each in key):
         return None
     counts = np.zeros(a.shape, np.int8)
     for _, key in parts:

@@ -37,7 +37,7 @@ EXPLAINED = {
         threshold
     """,
     "tinytensor": "broadcast_to clip empty_like full_like isin ones_like scatter sign tile zeros_like",
-    "later": "hstack inner nan_to_num vmap vstack",
+    "later": "compile hstack inner nan_to_num vmap vstack",
 }
 """Methods and functions that lack an argument of PyTorch's, or take it by name alone."""
 

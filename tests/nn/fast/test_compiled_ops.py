@@ -189,3 +189,13 @@ def test_room_functions_of_elements_are_compiled():
         assert found._node.op.name == name
         with tt.textbook():
             np.testing.assert_allclose(found.detach().numpy(), call().detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_ops_within_a_compiled_function(name, dtype):
+    for sample in SAMPLES[name]:
+        inputs = [x.astype(dtype) if getattr(x, "dtype", "") == np.float64 else x for x in sample.inputs]
+        agree(tt.compile(sample.function), inputs, sample.params, dtype)

@@ -34,14 +34,14 @@ class Programs:
 
     Attributes:
         watched: what it read when it was last looked at.
-        programs: by key; instead of one the reason why there is none.
+        programs: by key, with the objects that the key names by id; the reason instead of one that cannot be made.
         misses: number of consecutive calls without a program.
         last: the program of the last call.
     """
 
     def __init__(self) -> None:
         self.watched: Watched | None = None
-        self.programs: dict[Any, Whole | str] = {}
+        self.programs: dict[Any, tuple[Whole | str, list[Any]]] = {}
         self.misses = 0
         self.last: Whole | None = None
 
@@ -111,7 +111,7 @@ def _find(own: Programs, function: Any, given: list[Tensor], args: Any, kwargs: 
     likes = [(x._data.shape, x._data.dtype.char, need) for x, need in zip(tensors, needs)]
     settings = Count.replacements, dtypes.get_default_dtype().char, state.grad_enabled, _autocast()
     key = own.watched.key, _form((args, kwargs)), tuple(likes), order, settings
-    found = own.programs.get(key)
+    found, _ = own.programs.get(key, (None, ()))
     if found is not None:
         own.misses = 0
     else:
@@ -119,7 +119,8 @@ def _find(own: Programs, function: Any, given: list[Tensor], args: Any, kwargs: 
             own.misses += 1
             if len(own.programs) >= MOST:
                 del own.programs[next(iter(own.programs))]
-            found = own.programs[key] = _record(own.watched, function, args, kwargs, tensors, needs)
+            found = _record(own.watched, function, args, kwargs, tensors, needs)
+            own.programs[key] = found, own.watched.identified
     if isinstance(found, str):
         raise NotRecorded(found)
     return found, tensors

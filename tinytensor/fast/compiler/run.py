@@ -25,6 +25,7 @@ SHORT = 1024  # elements of a row that are added up in their own dtype, in one p
 MOST = 64  # strides for which a loop is kept
 WORTH = 1 << 22  # element-wise operations of a loop that are worth waking another thread for
 SOON = 1 << 20  # those where no thread of BLAS spins on their cores
+RECURRENT = {"gru", "lstm", "rnn"}  # ops whose small products BLAS's threads share better
 WORK = 12  # element-wise operations that a function in DEAR is worth
 
 
@@ -58,7 +59,9 @@ class Program:
             self.ends.append([x for x in dict.fromkeys(reads[i]) if x not in there])
             there.update(reads[i])
         self.ends.reverse()
-        self.is_shared = tape.takes_all and max([_work(step) for step in self.steps], default=0) > 2 * SOON
+        recurs = any(line.name == "forward_of" and line.arguments[0] in RECURRENT for line in tape.lines)
+        work = max([_work(step) for step in self.steps], default=0)
+        self.is_shared = tape.takes_all and not recurs and work > 2 * SOON
 
     def __str__(self) -> str:
         told = []
@@ -119,7 +122,7 @@ class View:
         self.function = getattr(names, line.name)
 
     def run(self, there: dict[Recorded, Any]) -> None:
-        there[self.result] = self.function(there[self.source], **self.options)
+        there[self.result] = np.asarray(self.function(there[self.source], **self.options))  # of a 0-d array a scalar
 
 
 class Call:

@@ -24,6 +24,7 @@ from .jit import FOLDERS, shows
 
 SETTINGS = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
 MOST = 100_000  # things that are watched
+LIBRARY = __name__.partition(".")[0]
 
 
 class Watched:
@@ -31,7 +32,8 @@ class Watched:
 
     Attributes:
         tensors: the Tensors, in the order in which they were found.
-        key: what a program depends on: settings by their values, all else by identity.
+        key: what a program depends on: settings by value, functions and classes by identity, all else by type.
+        identified: the objects that the key names by id, to be kept alive as long as the key.
 
     Raises NotRecorded for a function that prints, a module with a hook, and where there is too much to watch.
     """
@@ -44,7 +46,8 @@ class Watched:
         self._names: list[tuple[dict[str, Any], str]] = []
         self._classes: list[Any] = []
         self._functions: list[FunctionType] = []
-        self._seen: dict[int, Any] = {}
+        self.identified: list[Any] = []
+        self._seen: dict[int, tuple[int, Any]] = {}
         self.key = tuple(self._parts(function))
         self._then = self._now()
 
@@ -90,13 +93,19 @@ class Watched:
             if isinstance(thing, SETTINGS):
                 yield identity(thing)
                 continue
-            yield id(thing)
             if id(thing) in self._seen:
+                yield self._seen[id(thing)][0]
                 continue
             if len(self._seen) == MOST:
                 raise NotRecorded(f"it reaches {MOST} things or more")
-            self._seen[id(thing)] = thing  # kept, so that no other thing gets its id
-            waiting += list(self._inside(thing))[::-1]
+            self._seen[id(thing)] = len(self._seen), thing  # kept, so that no other thing gets its id
+            inside = list(self._inside(thing))
+            if isinstance(thing, Tensor) or (inside and not isinstance(thing, (FunctionType, type))):
+                yield type(thing), len(inside)
+            else:
+                self.identified.append(thing)
+                yield id(thing)
+            waiting += inside[::-1]
 
     def _inside(self, thing: Any) -> Iterator[Any]:
         if isinstance(thing, Tensor):
@@ -122,11 +131,11 @@ class Watched:
             yield thing.__func__
         elif isinstance(thing, type):
             yield from self._of_class(thing)
-        elif not isinstance(thing, (ModuleType, CodeType)) and hasattr(thing, "__dict__"):
-            own = vars(thing)
+        elif not isinstance(thing, (ModuleType, CodeType)) and type(own := getattr(thing, "__dict__", None)) is dict:
             if own.get("_forward_hooks") or own.get("_forward_pre_hooks"):
                 raise NotRecorded(f"a {type(thing).__name__} has a hook, which would not be called again")
-            yield from (type(thing), own)
+            if "_modules" in own or type(thing).__module__.partition(".")[0] != LIBRARY:
+                yield from (type(thing), own)
 
     def _of_class(self, kind: type) -> Iterator[Any]:
         """The attributes of a class that a user wrote, and of its bases: settings, and methods with what these read."""
@@ -165,8 +174,8 @@ def _names(code: CodeType) -> Iterator[str]:
 @functools.cache
 def _is_of_users(module: ModuleType | None) -> bool:
     """True for a module that is neither Python's, nor the library's, nor an installed package's."""
-    if module is None or module.__name__ == "__main__":  # which has no file in a notebook
-        return module is not None
+    if getattr(module, "__name__", "") == "__main__":  # which has no file in a notebook
+        return True
     file = getattr(module, "__file__", None) or ""
     is_installed = "site-packages" in file or file.startswith((sys.prefix, sys.base_prefix, FOLDERS[0]))
     return bool(file) and not is_installed and not file.startswith(FOLDERS)

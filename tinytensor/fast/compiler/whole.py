@@ -24,6 +24,7 @@ from ...primitive import OPS, Primitive, gather, has_pair
 from ...random import Generator, current_generator, using
 from ...record.tape import NAMES, REDUCTIONS, Names, NotRecorded, Recorded, Tape
 from ...tensor import Tensor, wrap
+from ..workers import InterruptsLater
 from .jit import FOLDERS
 from .run import OWN, Call, Program
 
@@ -262,7 +263,7 @@ def standing_in(
     """
     here = get_ident()
     former = [_standing.get((here, id(x))) for x in tensors]
-    with _shadowing:
+    with InterruptsLater(), _shadowing:
         for x, array, node in zip(tensors, arrays, nodes):
             if id(x) not in _shadowed:
                 x.__class__ = _shadow(type(x))
@@ -271,7 +272,7 @@ def standing_in(
     try:
         yield lambda: [_standing[here, id(x)] for x in tensors]
     finally:
-        with _shadowing:
+        with InterruptsLater(), _shadowing:
             for x, outer in zip(tensors, former):
                 _standing[here, id(x)] = outer
                 if outer is None:
