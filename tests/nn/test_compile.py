@@ -158,7 +158,9 @@ def test_gradients_of_slices_and_of_rows_that_overlap():
     agree(lambda: (table[:2] ** 2).sum() + (table[2:] ** 3).sum(), [table])
 
 
-def test_the_same_bits_on_any_number_of_threads():
+@pytest.mark.parametrize("is_single", [False, True], ids=["BLAS as it is", "BLAS on one thread"])
+def test_the_same_bits_on_any_number_of_threads(is_single, monkeypatch):
+    monkeypatch.setattr("tinytensor.fast.threads._blas_is_single", is_single)
     tt.manual_seed(0)
     model, x = nn.Sequential(nn.Linear(300, 500), nn.GELU(), nn.LayerNorm(500), nn.Linear(500, 400)), normal(600, 300)
     former, found = tt.get_num_threads(), []

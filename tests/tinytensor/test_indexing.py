@@ -192,3 +192,37 @@ def test_index_set_leaves_its_input_alone(device):
     x = tt.zeros(3, device=device)
     assert tt.index_set(x, 1, 5.0).tolist() == [0, 5, 0]
     assert x.tolist() == [0, 0, 0]
+
+
+KEYS = {
+    "rows": ((300,), lambda r: (r.integers(-300, 300, (40, 50)),), (8,)),
+    "elements": ((70, 90), lambda r: (r.integers(0, 70, 20_000), r.integers(-90, 90, 20_000)), ()),
+    "broadcast": ((70, 90), lambda r: (np.arange(70)[:, None], r.integers(0, 90, (70, 300))), (2,)),
+    "rows of bytes": ((300,), lambda r: (r.integers(0, 200, 3000).astype(np.uint8),), (8,)),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", KEYS)
+def test_many_places_get_the_sum_of_their_values(name, dtype):
+    shape, make, rest = KEYS[name]
+    rng = np.random.default_rng(0)
+    key = make(rng)
+    values = rng.standard_normal((*np.broadcast_shapes(*[part.shape for part in key]), *rest)).astype(dtype)
+    expected = np.zeros((*shape, *rest))
+    np.add.at(expected, key, values)
+    found = tt.scatter(values, tuple(map(tt.asarray, key)), expected.shape)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-4 if dtype is np.float32 else 1e-12, atol=1e-4)
+    one = values[..., :1] if rest else values[:1]
+    np.add.at(expected, key, one - values)
+    found = tt.scatter(one, tuple(map(tt.asarray, key)), expected.shape)
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-4, atol=2e-3)
+
+
+@pytest.mark.parametrize("wrong", [10, -11, 10**9])
+def test_many_places_out_of_range_are_an_error(wrong):
+    ids = np.zeros(20_000, np.int64)
+    ids[-1] = wrong
+    with pytest.raises(IndexError, match=f"index {wrong} is out of bounds"):
+        tt.scatter(tt.ones((20_000, 4)), (tt.asarray(ids),), (10, 4))

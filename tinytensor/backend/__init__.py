@@ -26,9 +26,15 @@ on_load: list[Callable[[ModuleType], None]] = []
 
 
 class Making(threading.local):
-    """The namespace with which this thread makes arrays on the CPU; another one while a function is recorded."""
+    """How this thread makes arrays on the CPU, in another way while a function is recorded.
+
+    Attributes:
+        namespace: computes them.
+        refused: why a function cannot be recorded: it may catch the error itself.
+    """
 
     namespace: Any = numpy_backend
+    refused: list[str] | None = None
 
 
 making = Making()

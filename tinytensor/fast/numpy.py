@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import threading
 from importlib import import_module
@@ -136,14 +137,29 @@ def large_matmul(a: Any, b: Any) -> Any:
 
 
 def large_scatter(values: Any, key: Any, shape: tuple[int, ...]) -> Any:
-    """Zeros of a shape with large `values` added at `key`; whole rows that an array numbers in one pass."""
-    ids = key[0] if len(key) == 1 else None
-    if isinstance(ids, np.ndarray) and ids.dtype.kind in "iu" and ids.size and len(shape) > 1:
-        rows = contiguous(values).reshape(ids.size, -1)
+    """Zeros of a shape with large `values` added at `key`; rows or elements that arrays number in one pass."""
+    rest, places = shape[len(key) :], _places(key, shape)
+    if places is not None:
+        whole = (*places.shape, *rest)
+        values = values if values.shape == whole else np.broadcast_to(values, whole).copy()
+        rows = contiguous(values).reshape(places.size, -1)
         if add_rows := kernel("add_rows", rows):
-            ids = ids.reshape(-1).astype(np.int64, copy=False)
-            return add_rows(rows, np.where(ids < 0, ids + shape[0], ids), shape[0]).reshape(shape)
+            return add_rows(rows, places.reshape(-1), math.prod(shape[: len(key)])).reshape(shape)
     return scatter(values, key, shape)
+
+
+def _places(key: Any, shape: tuple[int, ...]) -> Any:
+    """The row numbers that integer arrays mean, one array for each leading axis; None for other keys."""
+    if not key or not all(isinstance(part, np.ndarray) and part.dtype.kind in "iu" and part.size for part in key):
+        return None
+    places: Any = 0
+    for part, length in zip(key, shape):
+        low, high = part.min(), part.max()
+        if low < -length or high >= length:
+            return None  # `scatter` raises the error
+        part = part.astype(np.int64, copy=False)
+        places = places * length + (part if low >= 0 else np.where(part < 0, part + length, part))
+    return places
 
 
 # ---- over the last axis, as softmax and layer normalisation need it; the results keep that axis, with length 1

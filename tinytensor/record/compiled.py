@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
-import weakref
 from collections.abc import Callable
 from typing import Any
 
 from ..grad_mode import Fuser
+
+OBJECTS = 16  # whose compiled methods are kept
+OWN = {"function", "why_not", "programs", "_methods"}
 
 
 def compile(function: Callable[..., Any]) -> Compiled:
@@ -55,7 +57,7 @@ class Compiled:
         self.function = function
         self.why_not: str | None = None
         self.programs: Any = None
-        self._methods: Any = None  # by object, if the function was compiled in a class
+        self._methods: dict[int, tuple[Any, Compiled]] = {}  # by object, if the function was compiled in a class
         if not hasattr(function, "parameters"):
             functools.update_wrapper(self, function, updated=())
 
@@ -69,21 +71,30 @@ class Compiled:
         return "" if self.why_not or self.programs is None else str(self.programs)
 
     def __get__(self, thing: Any, kind: Any = None) -> Any:
-        """Return the compiled method of an object."""
-        if thing is None:
+        """Return the compiled method of an object; those of the last few objects are kept."""
+        if thing is None or not hasattr(type(self.function), "__get__"):
             return self
-        self._methods = weakref.WeakKeyDictionary() if self._methods is None else self._methods
-        if thing not in self._methods:
-            self._methods[thing] = Compiled(functools.partial(self.function, thing))
-        return self._methods[thing]
+        owner, method = self._methods.get(id(thing), (None, None))
+        if owner is not thing:
+            if len(self._methods) >= OBJECTS:
+                del self._methods[next(iter(self._methods))]
+            method = Compiled(functools.partial(self.function, thing))
+            self._methods[id(thing)] = thing, method
+        return method
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "function":
+        if name.startswith("__") or name in OWN:
             raise AttributeError(name)
         return getattr(self.function, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("__") or name in OWN or not hasattr(self.function, "parameters"):
+            object.__setattr__(self, name, value)
+        else:  # of a module
+            setattr(self.function, name, value)
 
     def __repr__(self) -> str:
         return f"compile({self.function!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "programs": None, "_methods": None}  # a copy records again
+        return {**self.__dict__, "programs": None, "_methods": {}}  # a copy records again

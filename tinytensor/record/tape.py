@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend import NAMESPACES
+from ..backend import NAMESPACES, making
 from ..backend import numpy as arrays
 
 OPERATORS = {
@@ -52,6 +52,11 @@ class NotRecorded(RuntimeError):
 
     is_expected = True  # somebody else computes it, so nobody reports a failure
 
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        if making.refused is not None:
+            making.refused.append(why)
+
 
 class Like(NamedTuple):
     """The shape and the dtype of an array that a function is recorded for."""
@@ -66,18 +71,18 @@ class Flags(NamedTuple):
     writeable: bool
 
 
-class Line(NamedTuple):
-    """One call: the name of the function in `xp`, its arguments and options, and the array that it gives."""
+class Line:
+    """One call: the name of the function in `xp`, its arguments and options, and the array that it gives.
 
-    name: str
-    arguments: tuple[Any, ...]
-    options: dict[str, Any]
-    result: Recorded
+    Attributes:
+        operands: the recorded arrays among the arguments and options.
+    """
 
-    @property
-    def operands(self) -> list[Recorded]:
-        """The recorded arrays among the arguments and options."""
-        return list(_flat((self.arguments, self.options)))
+    __slots__ = ("arguments", "name", "operands", "options", "result")
+
+    def __init__(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any], result: Recorded) -> None:
+        self.name, self.arguments, self.options, self.result = name, arguments, options, result
+        self.operands = list(_flat((arguments, options)))
 
     def __str__(self) -> str:
         options = [f"{name}={value!r}" for name, value in self.options.items()]
@@ -180,7 +185,7 @@ class Tape:
         """The lines that lead to some results, if some arrays are given."""
         wanted, lines, there = set(results), [], set(given)
         for line in reversed(self.lines):
-            if line.result in wanted - there:
+            if line.result in wanted and line.result not in there:
                 lines.append(line)
                 wanted.update(line.operands)
         return lines[::-1]

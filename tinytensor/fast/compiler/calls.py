@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import tinytensor as tt
 
 from ... import dtypes
+from ...backend import numpy as names
 from ...grad_mode import enable_grad
 from ...modes import state
 from ...node import Node, mark_written
@@ -86,9 +88,10 @@ def compute(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
     if own.misses > MISSES and own.misses % MOST:
         own.misses += 1
         return None
+    if state.plain is None or state.recording is not None or state.anomaly:
+        compiled.why_not = "each op is recorded, watched or checked"
+        return None
     try:
-        if state.plain is None or state.recording is not None or state.anomaly:
-            raise NotRecorded("each op is recorded, watched or checked")
         given = [x for x in leaves_of((args, kwargs)) if isinstance(x, Tensor)]
         whole, tensors = _find(own, compiled.function, given, args, kwargs)
     except NotRecorded as error:
@@ -107,7 +110,7 @@ def _find(own: Programs, function: Any, given: list[Tensor], args: Any, kwargs: 
     order = tuple([places[id(x)] for x in (*given, *own.watched.tensors)])  # one may be given twice
     if any(type(x._data) is not np.ndarray for x in tensors):
         raise NotRecorded("a Tensor is on the GPU, or within another function that is recorded")
-    needs = [state.grad_enabled and x._node is not None for x in tensors]
+    needs = [x._node is not None for x in tensors]
     likes = [(x._data.shape, x._data.dtype.char, need) for x, need in zip(tensors, needs)]
     settings = Count.replacements, dtypes.get_default_dtype().char, state.grad_enabled, _autocast()
     key = own.watched.key, _form((args, kwargs)), tuple(likes), order, settings
@@ -129,19 +132,40 @@ def _find(own: Programs, function: Any, given: list[Tensor], args: Any, kwargs: 
 def _record(watched: Watched, function: Any, args: Any, kwargs: Any, tensors: list[Tensor], needs: list[bool]) -> Any:
     """The program for a call, or why there is none."""
     copies, name = watched.copies(), getattr(function, "__name__", type(function).__name__)
+    arguments, drawn = Watched((args, kwargs)), _others_states()
+    given = arguments.copies()
     try:
         found = Whole(functools.partial(function, *args, **kwargs), tensors, needs, name)
     except NotRecorded as error:
         return str(error)
     finally:
-        if assigned := not watched.holds():
+        if assigned := not (watched.holds() and arguments.holds()):
             watched.put_back(copies)
+            arguments.put_back(given)
+        if draws := _comparable(_others_states()) != _comparable(drawn):
+            for (_, put_back), value in zip(_others(), drawn):
+                put_back(value)
+    if draws:
+        return f"{name} draws random numbers; make them an input"
     return f"{name} assigns to what it reads" if assigned else found
 
 
-def _autocast() -> Any:
-    import sys
+def _others() -> list[tuple[Any, Any]]:
+    """Functions that return and set the states of Python's generator and NumPy's, as far as they are loaded."""
+    known = {"random": ("getstate", "setstate"), "numpy.random": ("get_state", "set_state")}
+    modules = [(sys.modules[name], names) for name, names in known.items() if name in sys.modules]
+    return [(getattr(module, get), getattr(module, put)) for module, (get, put) in modules]
 
+
+def _others_states() -> list[Any]:
+    return [get() for get, _ in _others()]
+
+
+def _comparable(states: list[Any]) -> list[Any]:
+    return [[part.tolist() if isinstance(part, np.ndarray) else part for part in state] for state in states]
+
+
+def _autocast() -> Any:
     module = sys.modules.get(f"{__name__.partition('.')[0]}.nn.functional.precision")
     return None if module is None else module.autocast.get()
 
@@ -162,8 +186,21 @@ def _run(compiled: Any, whole: Whole, tensors: Sequence[Tensor], args: Any, kwar
     drawn = current_generator().get_state() if whole.draws else None
     moves = {i for i, _ in whole.writes}
     before = [array.copy() if i in moves else array for i, array in zip(whole.places, arrays)]
-    found = whole.forward(*arrays)
+    for i in moves:
+        if any(x is not tensors[i] and np.may_share_memory(x._data, tensors[i]._data) for x in tensors):
+            compiled.why_not = "a Tensor that it changes shares memory with another one"
+            return None
+    try:
+        found = whole.forward(*arrays)
+    except Exception as error:  # an id out of range, say: the lines raise it, or catch it
+        compiled.why_not = f"{type(error).__name__}: {error}"
+        if drawn is not None:
+            current_generator().set_state(drawn)
+        return None
     results, written, saved = whole.counts
+    if moves:  # what is put aside may be a view of what is written next
+        shared = [names.is_view(a) or any(a is b for b in arrays) for a in found]
+        found = [names.copy(a) if is_shared else a for a, is_shared in zip(found, shared)]
     for (_, holds), now in zip(whole.conditions, found[results + written + saved :]):
         if bool(now) is not holds:
             if drawn is not None:
@@ -179,9 +216,13 @@ def _run(compiled: Any, whole: Whole, tensors: Sequence[Tensor], args: Any, kwar
         else:
             target._data = array
     if whole.with_node:
+        key = compiled.programs.watched.key
+        args, kwargs = rebuilt((args, kwargs), (x for x in leaves_of((args, kwargs)) if isinstance(x, Tensor)))
 
         def call(*stand_ins: Any) -> Any:
             """The function's own lines, with other Tensors instead of those that it reads."""
+            if Watched(compiled.function).key != key:
+                raise RuntimeError(f"backward: what {whole.name} reads has changed since; call backward() before that")
             where = standing_in(inputs, [x._data for x in stand_ins], [x._node for x in stand_ins])
             generator = Generator(0)
             if drawn is not None:

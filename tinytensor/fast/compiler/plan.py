@@ -148,8 +148,10 @@ def form_here(tape: Tape, line: Line) -> str:
 
 def split_sums(tape: Tape, lines: Sequence[Line]) -> list[Line]:
     """The lines, with a sum along rows and over rows as two lines."""
-    found = []
+    found: list[Line] = []
+    made: set[Recorded] = set()
     for line in lines:
+        made.add(line.result)
         form = form_here(tape, line)
         if form == "same":  # over axes of length 1
             found.append(Line("broadcast_to", line.arguments, {}, line.result))
@@ -160,7 +162,8 @@ def split_sums(tape: Tape, lines: Sequence[Line]) -> list[Line]:
         x, inner = line.operands[0], tuple(inner_axes(line))
         shape = tuple(1 if i in inner else n for i, n in enumerate(x.shape))
         rows = tape.write(line.name, (x,), {"axis": inner}, shape, x.dtype)
-        if all(known.result is not rows for known in found):
+        if rows not in made:
+            made.add(rows)
             found.append(Line(line.name, (x,), {"axis": inner}, rows))
         found.append(Line(line.name, (rows,), line.options, line.result))
     return found

@@ -6,6 +6,7 @@ import ctypes
 import math
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from ...backend import numpy as names
 from ...record.tape import REDUCTIONS, SCANS, VIEWS, Line, Recorded, Tape, call
 from ..numpy import FLOPS, large_matmul, large_scatter
 from ..pool import LEAST, empty
-from ..threads import SHARES, alone_for_long, in_shares, is_alone, wakes_soon
+from ..threads import SHARES, alone_for_long, in_shares, wakes_soon
 from .expressions import DEAR
 from .llvm import compile_text
 from .loops import Writer
@@ -89,9 +90,10 @@ class Program:
 
     def __call__(self, *arrays: Any) -> list[Any]:
         """Compute the results."""
-        if self.is_shared and not is_alone.get():
-            with alone_for_long():
-                return self(*arrays)
+        with alone_for_long() if self.is_shared else nullcontext():
+            return self._compute(arrays)
+
+    def _compute(self, arrays: Sequence[Any]) -> list[Any]:
         there = dict(zip(self.given, arrays))
         there.update(self.constants)
         for step, ends in zip(self.steps, self.ends):

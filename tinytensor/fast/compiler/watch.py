@@ -10,21 +10,38 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
+import os
+import random
 import sys
+import sysconfig
+import threading
+import weakref
+from array import array
+from collections import deque
 from collections.abc import Iterator
-from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from contextvars import ContextVar
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 
+from ...random import Generator
 from ...record.compiled import Compiled
 from ...record.tape import NotRecorded, identity
 from ...tensor import Tensor
 from .jit import FOLDERS, shows
 
+UNCLEAR = frozenset({"globals", "eval", "exec", "__import__"})
 SETTINGS = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
+UNSEEN = (
+    array, deque, random.Random, np.random.Generator, np.random.RandomState, Generator, weakref.ref, ContextVar,
+    MappingProxyType, threading.local,
+)  # fmt: skip
+"""Objects whose contents change without an assignment that could be compared."""
+
 MOST = 100_000  # things that are watched
-LIBRARY = __name__.partition(".")[0]
+SMALL = 1 << 16  # bytes of a NumPy array that is compared in each call
+INSTALLED = tuple({os.path.join(path, "") for path in sysconfig.get_paths().values()})
 
 
 class Watched:
@@ -42,9 +59,12 @@ class Watched:
         self.tensors: list[Tensor] = []
         self._dicts: list[dict[Any, Any]] = []
         self._lists: list[list[Any]] = []
+        self._sets: list[set[Any]] = []
+        self._slots: list[tuple[Any, Any]] = []
+        self._arrays: list[tuple[Any, bytes]] = []
         self._cells: list[CellType] = []
         self._names: list[tuple[dict[str, Any], str]] = []
-        self._classes: list[Any] = []
+        self._classes: list[type] = []
         self._functions: list[FunctionType] = []
         self.identified: list[Any] = []
         self._seen: dict[int, tuple[int, Any]] = {}
@@ -54,12 +74,14 @@ class Watched:
     def holds(self) -> bool:
         """True if all that it reaches is the same."""
         now = self._now()
-        return len(now) == len(self._then) and all(map(operator.is_, now, self._then))
+        is_same = len(now) == len(self._then) and all(map(operator.is_, now, self._then))
+        return is_same and all(known.tobytes() == numbers for known, numbers in self._arrays)
 
     def _now(self) -> list[Any]:
         chain = itertools.chain.from_iterable
-        found = [*chain(map(dict.values, self._dicts)), *chain(self._lists)]
-        found += chain([own.values() for own in self._classes])
+        found = [*chain(map(dict.values, self._dicts)), *chain(self._lists), *chain(self._sets)]
+        found += chain([vars(kind).values() for kind in self._classes])
+        found += [_in_slot(thing, slot) for thing, slot in self._slots]
         found += [cell.cell_contents if _is_filled(cell) else cell for cell in self._cells]
         found += [space.get(name) for space, name in self._names]
         found += chain([(f.__code__, f.__defaults__, f.__kwdefaults__) for f in self._functions])
@@ -67,7 +89,9 @@ class Watched:
 
     def copies(self) -> list[Any]:
         """What is in the containers, for `put_back`."""
-        return [*map(dict, self._dicts), *map(list, self._lists), *[c.cell_contents for c in self._filled()]]
+        found = [*map(dict, self._dicts), *map(list, self._lists), *[c.cell_contents for c in self._filled()]]
+        found += [space.get(name, self) for space, name in self._names]
+        return found + [dict(vars(kind)) for kind in self._classes]
 
     def put_back(self, copies: list[Any]) -> None:
         """Undo what the function has assigned; `copies` were made before."""
@@ -81,6 +105,15 @@ class Watched:
             things[:] = next(there)
         for cell in self._filled():
             cell.cell_contents = next(there)
+        for space, name in self._names:
+            if (value := next(there)) is not self:
+                space[name] = value
+            else:
+                space.pop(name, None)
+        for kind, was in zip(self._classes, there):
+            for name, value in was.items():
+                if vars(kind).get(name) is not value:
+                    setattr(kind, name, value)
 
     def _filled(self) -> list[CellType]:
         return [cell for cell in self._cells if _is_filled(cell)]
@@ -108,8 +141,16 @@ class Watched:
             waiting += inside[::-1]
 
     def _inside(self, thing: Any) -> Iterator[Any]:
-        if isinstance(thing, Tensor):
+        if isinstance(thing, UNSEEN) or hasattr(type(thing), "__next__"):
+            raise NotRecorded(f"it reaches a {type(thing).__name__}, whose contents may change unnoticed")
+        if isinstance(thing, np.ndarray):
+            if thing.nbytes > SMALL or thing.dtype.hasobject:
+                raise NotRecorded(f"it reaches a NumPy array of shape {thing.shape}; make a Tensor of it")
+            self._arrays.append((thing, thing.tobytes()))
+            yield from (thing.shape, thing.dtype, thing.tobytes())
+        elif isinstance(thing, Tensor):
             self.tensors.append(thing)
+            yield type(thing)
         elif isinstance(thing, FunctionType):
             yield from self._of_function(thing)
         elif isinstance(thing, Compiled):
@@ -117,42 +158,62 @@ class Watched:
         elif isinstance(thing, MethodType):
             yield from (thing.__func__, thing.__self__)
         elif isinstance(thing, functools.partial):
-            yield from (thing.func, *thing.args, *thing.keywords.values())
+            yield from (thing.func, *thing.args, thing.keywords)
+        elif isinstance(thing, BuiltinFunctionType):
+            if not isinstance(thing.__self__, ModuleType):
+                yield thing.__self__
         elif isinstance(thing, (list, tuple, set, frozenset)):
             if isinstance(thing, list):
                 self._lists.append(thing)
-            yield from thing
+            elif isinstance(thing, set):
+                self._sets.append(thing)
+            yield from (*thing, *self._of_subclass(thing))
         elif isinstance(thing, dict):
             self._dicts.append(thing)
-            yield from itertools.chain.from_iterable(thing.items())
+            yield from (*itertools.chain.from_iterable(thing.items()), *self._of_subclass(thing))
         elif isinstance(thing, property):
             yield thing.fget
         elif isinstance(thing, (classmethod, staticmethod)):
             yield thing.__func__
         elif isinstance(thing, type):
             yield from self._of_class(thing)
-        elif not isinstance(thing, (ModuleType, CodeType)) and type(own := getattr(thing, "__dict__", None)) is dict:
-            if own.get("_forward_hooks") or own.get("_forward_pre_hooks"):
-                raise NotRecorded(f"a {type(thing).__name__} has a hook, which would not be called again")
-            if "_modules" in own or type(thing).__module__.partition(".")[0] != LIBRARY:
+        elif not isinstance(thing, (ModuleType, CodeType)):
+            own = getattr(thing, "__dict__", None)
+            if type(own) is dict:
+                if own.get("_forward_hooks") or own.get("_forward_pre_hooks"):
+                    raise NotRecorded(f"a {type(thing).__name__} has a hook, which would not be called again")
                 yield from (type(thing), own)
+            slots = [vars(base)[name] for base in type(thing).__mro__ for name in _slots(base)]
+            self._slots += [(thing, slot) for slot in slots]
+            yield from [_in_slot(thing, slot) for slot in slots]
+
+    def _of_subclass(self, thing: Any) -> Iterator[Any]:
+        """The class and the attributes of a container of a user's class."""
+        if type(thing).__module__ != "builtins":
+            yield from (type(thing), getattr(thing, "__dict__", None))
 
     def _of_class(self, kind: type) -> Iterator[Any]:
         """The attributes of a class that a user wrote, and of its bases: settings, and methods with what these read."""
         for base in kind.__mro__:
             if _is_of_users(sys.modules.get(base.__module__)):
-                self._classes.append(vars(base))
+                self._classes.append(base)
                 yield from [value for name, value in vars(base).items() if name not in ("__dict__", "__weakref__")]
 
     def _of_function(self, function: FunctionType) -> Iterator[Any]:
         code, is_ours = function.__code__, function.__code__.co_filename.startswith(FOLDERS)
         if not is_ours and shows(function):
             raise NotRecorded(f"{function.__qualname__} prints, or asks for input")
+        if not is_ours and not UNCLEAR.isdisjoint(code.co_names):
+            raise NotRecorded(f"{function.__qualname__} calls globals(), eval() or exec()")
         self._functions.append(function)
-        self._cells += function.__closure__ or ()
-        yield from [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
+        cells = [cell for cell in function.__closure__ or () if _is_filled(cell)]
+        if is_ours:  # a wrapper of the library, about a function that may be a user's
+            cells = [cell for cell in cells if isinstance(cell.cell_contents, (FunctionType, MethodType, Compiled))]
+        self._cells += cells
+        yield from [cell.cell_contents for cell in cells]
         yield from (code, getattr(function, "__wrapped__", None), function.__defaults__, function.__kwdefaults__)
         spaces, names = [function.__globals__] * (not is_ours), set(_names(code))
+        spaces += [vars(sys.modules[name]) for name in names if spaces and _is_of_users(sys.modules.get(name))]
         for space in spaces:
             for name in sorted(names):
                 value = space.get(name)
@@ -177,8 +238,20 @@ def _is_of_users(module: ModuleType | None) -> bool:
     if getattr(module, "__name__", "") == "__main__":  # which has no file in a notebook
         return True
     file = getattr(module, "__file__", None) or ""
-    is_installed = "site-packages" in file or file.startswith((sys.prefix, sys.base_prefix, FOLDERS[0]))
-    return bool(file) and not is_installed and not file.startswith(FOLDERS)
+    return bool(file) and not file.startswith((*INSTALLED, *FOLDERS))
+
+
+def _slots(base: type) -> list[str]:
+    """The names of a class's slots."""
+    names = vars(base).get("__slots__", ()) if _is_of_users(sys.modules.get(base.__module__)) else ()
+    return [name for name in ([names] if isinstance(names, str) else names) if name in vars(base)]
+
+
+def _in_slot(thing: Any, slot: Any) -> Any:
+    try:
+        return slot.__get__(thing)
+    except AttributeError:
+        return None
 
 
 def _is_filled(cell: CellType) -> bool:

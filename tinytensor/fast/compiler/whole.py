@@ -6,7 +6,10 @@ Tensors that it reaches by itself, such as parameters, have recorded arrays in t
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import functools
+import gc
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,7 +29,7 @@ from ...record.tape import NAMES, REDUCTIONS, Names, NotRecorded, Recorded, Tape
 from ...tensor import Tensor, wrap
 from ..workers import InterruptsLater
 from .jit import FOLDERS
-from .run import OWN, Call, Program
+from .run import OWN, RECURRENT, Call, Program
 
 LEAVES = (type(None), bool, int, float, complex, str, bytes, type, np.dtype)
 """Types of values that a function may take and return, in addition to Tensors."""
@@ -58,11 +61,13 @@ class Whole:
         drawn = Draws(tape)
         modes = {"textbook": True, "observer": None, "recording": None, "told": kept_whole, "anomaly": False}
         tape.decide = functools.partial(self._decide, tensors)
-        before, namespace = state.change(**modes), making.namespace
-        making.namespace = Names(tape)
+        before, former, failed = state.change(**modes), (making.namespace, making.refused), ""
+        making.namespace, making.refused = Names(tape), []
         try:
             with standing_in(tensors, given, nodes) as now, using(drawn):
                 self.found = function()
+                if making.refused:  # and the function caught it
+                    raise NotRecorded(making.refused[0])
                 there = list(zip(now(), given, nodes))
                 if any(node is not former for (_, node, _), _, former in there):
                     raise NotRecorded("it leaves a graph in a Tensor that it was not given")
@@ -71,10 +76,33 @@ class Whole:
                 self.writes = [(i, x) for i, ((x, *_), then, _) in enumerate(there) if x is not then]
             self.gradients_of(list(leaves_of(self.found)), nodes, given)
         except Exception as error:
-            raise NotRecorded(reason(error)) from error
+            failed = reason(error)
         finally:
-            making.namespace = namespace
+            making.namespace, making.refused = former
             state.change(**before)
+            tape.decide = None
+        if self._kept_by_others() and not (gc.collect() and not self._kept_by_others()):
+            self._compute_kept(tensors)
+            failed = failed or "it keeps a Tensor that it has computed"
+        if failed:
+            raise NotRecorded(failed)
+
+    def _kept_by_others(self) -> list[Tensor]:
+        """Tensors of the tape that somebody has put somewhere: a cache, or an object that is not watched."""
+        results = {id(x) for x in leaves_of(getattr(self, "found", None))}
+        found = [x for x in gc.get_objects() if isinstance(x, Tensor) and id(x) not in results]
+        return [x for x in found if type(array := getattr(x, "_data", None)) is Recorded and array.tape is self.tape]
+
+    def _compute_kept(self, tensors: Sequence[Tensor]) -> None:
+        """Give those the values that the function would have given them."""
+        inputs = dict(zip(self.tape.inputs, [x._data for x in tensors]))
+        for x in self._kept_by_others():
+            array, there = x._data, dict(inputs)
+            lines = self.tape.needed([array], self.tape.inputs)
+            with using(Generator(0)), contextlib.suppress(KeyError):  # of a gradient, which is not known here
+                for line in lines:
+                    Call(line).run(there)
+            x._data, x._node = there.get(array, np.zeros(array.shape, array.dtype)), None
 
     def __str__(self) -> str:
         parts = {"forward": self.forward, "backward": self.backward}
@@ -177,6 +205,8 @@ def kept_whole(primitive: Any, call: Any, inputs: Any, params: dict[str, Any]) -
         return None
     xp, arrays, nodes = gather(primitive, inputs)
     params = {**primitive.defaults, **params}
+    if primitive.name in RECURRENT and len(arrays[0]) == 1:
+        return None  # of one step loops over its lines take less time
     if xp is not NAMES or not all(isinstance(x, (tuple, *LEAVES)) for x in params.values()):
         return None
     like = [a if a is None else np.zeros(a.shape, a.dtype) for a in arrays]
@@ -204,7 +234,9 @@ class Draws(Generator):
 
     def bernoulli(self, p: float, shape: Any = (), *, device: Any = None) -> Tensor:
         self.count += 1
-        return wrap(self.tape.write("draw", (float(p), tuple(shape), self.count), {}, tuple(shape), np.bool_), None)
+        mask = self.tape.write("draw", (float(p), tuple(shape), self.count), {}, tuple(shape), np.bool_)
+        self.tape.checks.append(mask)  # drawn even if nobody reads it, since later numbers depend on it
+        return wrap(mask, None)
 
     def __getattr__(self, name: str) -> Any:
         raise NotRecorded("it draws random numbers; make them an input")
@@ -263,17 +295,19 @@ def standing_in(
     """
     here = get_ident()
     former = [_standing.get((here, id(x))) for x in tensors]
-    with InterruptsLater(), _shadowing:
-        for x, array, node in zip(tensors, arrays, nodes):
-            if id(x) not in _shadowed:
-                x.__class__ = _shadow(type(x))
-            _shadowed[id(x)] = _shadowed.get(id(x), 0) + 1
-            _standing[here, id(x)] = [array, node, None]
+    began = False
     try:
+        with InterruptsLater(), _shadowing:
+            for x, array, node in zip(tensors, arrays, nodes):
+                if id(x) not in _shadowed:
+                    x.__class__ = _shadow(type(x))
+                _shadowed[id(x)] = _shadowed.get(id(x), 0) + 1
+                _standing[here, id(x)] = [array, node, None]
+            began = True
         yield lambda: [_standing[here, id(x)] for x in tensors]
     finally:
         with InterruptsLater(), _shadowing:
-            for x, outer in zip(tensors, former):
+            for x, outer in zip(tensors if began else (), former):
                 _standing[here, id(x)] = outer
                 if outer is None:
                     del _standing[here, id(x)]
@@ -305,7 +339,9 @@ def rebuilt(value: Any, tensors: Iterator[Tensor]) -> Any:
         each = [rebuilt(v, tensors) for v in value]
         return type(value)(*each) if hasattr(value, "_fields") else type(value)(each)
     if isinstance(value, dict):
-        return type(value)({name: rebuilt(v, tensors) for name, v in value.items()})
+        made = copy.copy(value)  # a defaultdict, say
+        made.update({name: rebuilt(v, tensors) for name, v in value.items()})
+        return made
     return next(tensors) if isinstance(value, Tensor) else value
 
 
