@@ -111,6 +111,10 @@ def test_a_language_model_written_by_hand():
 
 LAYERS = {
     "convolution": (lambda: nn.Sequential(nn.Conv2d(2, 3, 3), nn.ReLU(), nn.MaxPool2d(2)), (2, 2, 8, 8)),
+    "convolution and norm": (
+        lambda: nn.Sequential(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.MaxPool2d(2)),
+        (2, 2, 8, 8),
+    ),
     "lstm": (lambda: nn.LSTM(4, 5, batch_first=True), (2, 6, 4)),
     "gru cell": (lambda: nn.GRUCell(4, 5), (3, 4)),
     "encoder": (lambda: nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), (2, 5, 8)),

@@ -179,6 +179,11 @@ def _form(value: Any) -> Any:
     return Tensor if isinstance(value, Tensor) else identity(value)
 
 
+def _is_shared(a: Any, arrays: Sequence[Any]) -> bool:
+    """True if an array is one of the inputs, or a view. What an op put aside is a tuple, which only it reads."""
+    return type(a) is np.ndarray and (names.is_view(a) or any(a is b for b in arrays))
+
+
 def _run(compiled: Any, whole: Whole, tensors: Sequence[Tensor], args: Any, kwargs: Any) -> Any:
     """The result of a program in a tuple; None if another branch is to be taken."""
     inputs = [tensors[i] for i in whole.places]
@@ -199,8 +204,7 @@ def _run(compiled: Any, whole: Whole, tensors: Sequence[Tensor], args: Any, kwar
         return None
     results, written, saved = whole.counts
     if moves:  # what is put aside may be a view of what is written next
-        shared = [names.is_view(a) or any(a is b for b in arrays) for a in found]
-        found = [names.copy(a) if is_shared else a for a, is_shared in zip(found, shared)]
+        found = [names.copy(a) if _is_shared(a, arrays) else a for a in found]
     for (_, holds), now in zip(whole.conditions, found[results + written + saved :]):
         if bool(now) is not holds:
             if drawn is not None:
