@@ -62,7 +62,9 @@ class Compiled:
             functools.update_wrapper(self, function, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if Fuser.whole and (found := Fuser.whole(self, args, kwargs)) is not None:
+        if Fuser.whole is None:
+            self.why_not = "the fast paths are switched off, or not there"
+        elif (found := Fuser.whole(self, args, kwargs)) is not None:
             return found[0]
         return self.function(*args, **kwargs)
 
