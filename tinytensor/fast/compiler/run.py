@@ -61,8 +61,9 @@ class Program:
             there.update(reads[i])
         self.ends.reverse()
         recurs = any(line.name == "forward_of" and line.arguments[0] in RECURRENT for line in tape.lines)
-        work = max([_work(step) for step in self.steps], default=0)
-        self.is_shared = tape.takes_all and not recurs and work > 2 * SOON
+        work = [_work(step) for step in self.steps]
+        small = sum(w for w, step in zip(work, self.steps) if isinstance(step, Call) and w < SOON)
+        self.is_shared = tape.takes_all and not recurs and sum(w for w in work if w > 2 * SOON) > small
 
     def __str__(self) -> str:
         told = []
