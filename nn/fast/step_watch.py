@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterator
 from typing import Any, NamedTuple
 
 from tinytensor import Tensor
+from tinytensor.fast.compiler.jit import is_filled, names_in
 from tinytensor.fast.texts import Count
 
 from ..compiled_step import CompiledStep
@@ -164,9 +165,9 @@ def named_by(function: Any, seen: set[int] | None = None, home: dict[str, Any] |
     elif isinstance(function, types.MethodType):
         values = [function.__func__, *_of_object(function.__self__)]
     elif isinstance(function, types.FunctionType):
-        values = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
+        values = [cell.cell_contents for cell in function.__closure__ or () if is_filled(cell)]
         if function.__globals__ is home:
-            values += [home[name] for name in _names(function.__code__) if name in home]
+            values += [home[name] for name in names_in(function.__code__) if name in home]
     elif callable(function):
         values = [inspect.getattr_static(type(function), "__call__", None), *_of_object(function)]
     for value in values:
@@ -181,18 +182,3 @@ def named_by(function: Any, seen: set[int] | None = None, home: dict[str, Any] |
 def _of_object(thing: Any) -> list[Any]:
     """The attributes of an object; a module is looked at as a module."""
     return [thing] if isinstance(thing, Module) else list(getattr(thing, "__dict__", {}).values())
-
-
-def _names(code: types.CodeType) -> Iterator[str]:
-    """The names in a function and in those that it defines."""
-    yield from code.co_names
-    for inner in code.co_consts:
-        if isinstance(inner, types.CodeType):
-            yield from _names(inner)
-
-
-def _is_filled(cell: Any) -> bool:
-    try:
-        return cell.cell_contents is not cell
-    except ValueError:
-        return False

@@ -2,10 +2,21 @@
 
 import collections
 import contextlib
+import cProfile
 import dataclasses
+import datetime
 import functools
 import itertools
+import json
+import logging
+import os
 import random
+import secrets
+import sys
+import time
+import uuid
+import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -233,6 +244,150 @@ def test_counters_count_once():
     for n in (1, 2, 3):
         compiled(x)
         assert (count - before, Counting.calls) == (n, n)
+
+
+class Printing(nn.Module):
+    """One that prints where a call does not come by."""
+
+    def __init__(self):
+        super().__init__()
+        self.input, self.debug = nn.Linear(3, 3), False
+        print("parameters:", len(list(self.parameters())))
+
+    def forward(self, x):
+        x = self.input(x)
+        if self.debug:
+            print("x:", x.shape)
+        return x
+
+    def generate(self):
+        self.eval()
+        print("generated")
+
+
+def test_only_what_is_called_has_to_be_silent(capsys):
+    model = Printing()
+    compiled = tt.compile(model)
+    np.testing.assert_allclose(compiled(x).detach().numpy(), model(x).detach().numpy(), rtol=1e-6)
+    assert compiled.why_not is None
+    model.debug = True
+    compiled(x), compiled(x)
+    assert "it calls print()" in compiled.why_not
+    assert __file__ in compiled.why_not
+    assert capsys.readouterr().out.count("x:") == 2
+
+
+def say(text, how=print):
+    how(text)
+
+
+def log(x):
+    logging.getLogger("of this test").warning("said")
+
+
+def write(x):
+    with open(1, "a", closefd=False) as file:
+        file.write("said\n")
+
+
+REPEATED = {
+    "write": lambda x: sys.stdout.write("said\n"),
+    "an argument": lambda x: say("said"),
+    "a log": log,
+    "a file": write,
+    "a descriptor": lambda x: os.write(1, b"said\n"),
+    "json": lambda x: json.dump("said", sys.stdout),
+    "a summary": lambda x: print(nn.summary(nn.Sequential(collections.OrderedDict(said=nn.Linear(3, 3))), x)),
+}
+
+
+@pytest.mark.parametrize("effect", REPEATED.values(), ids=REPEATED)
+def test_what_acts_acts_in_each_call(effect, capfd):
+    compiled = tt.compile(lambda x: (effect(x), x * 2)[1])
+    for _ in range(3):
+        assert compiled(x).tolist() == [2, 2, 2]
+    assert "".join(capfd.readouterr()).count("said") == 3
+    assert compiled.why_not
+
+
+def test_what_the_library_writes_is_written_in_each_call(tmp_path):
+    path = tmp_path / "weights.npz"
+
+    def function(x):
+        nn.save({"a": tt.zeros(2)}, path)
+        return x * 2
+
+    compiled = tt.compile(function)
+    for _ in range(3):
+        assert compiled(x).tolist() == [2, 2, 2]
+        path.unlink()
+
+
+FROM_OUTSIDE = {
+    "time": lambda: time.perf_counter(),
+    "a date": lambda: datetime.datetime.now().microsecond,
+    "the environment": lambda: float(os.environ["OF_THIS_TEST"]),
+    "getenv": lambda: float(os.getenv("OF_THIS_TEST")),
+    "random": lambda: random.random(),
+    "shuffle": lambda: random.sample(range(1000), 1)[0],
+    "the system's": lambda: secrets.randbelow(1 << 20),
+    "uuid": lambda: uuid.uuid4().int % (1 << 20),
+    "a file": lambda: float(len(Path(__file__).read_text())),
+    "id": lambda: id(object()) % 1000,
+    "eval": lambda: eval("1 + 1"),
+}
+
+
+@pytest.mark.parametrize("read", FROM_OUTSIDE.values(), ids=FROM_OUTSIDE)
+def test_what_comes_from_outside_is_read_in_each_call(read, monkeypatch):
+    monkeypatch.setenv("OF_THIS_TEST", "3")
+    compiled = tt.compile(lambda x: x * read())
+    compiled(x)
+    assert compiled.why_not
+    assert __file__ in compiled.why_not
+    monkeypatch.setenv("OF_THIS_TEST", "4")
+    if read in (FROM_OUTSIDE["the environment"], FROM_OUTSIDE["getenv"]):
+        assert compiled(x).tolist() == [4, 4, 4]
+
+
+def test_a_profiler_goes_on_behind_a_recording():
+    def after(x):
+        return x + 1
+
+    seen, compiled = [], tt.compile(lambda x: x * 2)
+    profiler = cProfile.Profile()
+    with profiler:
+        compiled(x)
+        after(x)
+    assert any("after" in str(entry.code) for entry in profiler.getstats())
+    sys.setprofile(lambda frame, event, of: seen.append(frame.f_code.co_name))
+    try:
+        tt.compile(lambda x: x * 3)(x)
+        after(x)
+    finally:
+        sys.setprofile(None)
+    assert "after" in seen
+
+
+def test_objects_of_others_are_not_asked_what_they_are():
+    class Gone:
+        pass
+
+    class Odd:
+        @property
+        def __class__(self):
+            raise RuntimeError("asked")
+
+    gone, odd = Gone(), Odd()
+    proxy = weakref.proxy(gone)
+    del gone
+    compiled = tt.compile(lambda x: x * 2)
+    assert compiled(x).tolist() == [2, 2, 2]
+    assert compiled.why_not is None
+    for thing in (proxy, odd):
+        compiled = tt.compile(lambda x: (thing, x * 2)[1])
+        assert compiled(x).tolist() == [2, 2, 2]
+        assert "cannot be looked at" in compiled.why_not
 
 
 def test_a_further_result_does_not_take_later_settings():

@@ -31,9 +31,9 @@ def compile(function: Callable[..., Any]) -> Compiled:
     attributes, lists and dictionaries. A branch on a Tensor (`if loss > 1`) is checked in each call.
 
     The function runs as it is, without a program, if it cannot be recorded. `why_not` then names the reason, with file
-    and line: it asks for a number (`item()`), makes a Tensor from a list or a NumPy array, prints, assigns attributes,
-    calls `backward()`, or has a hook; `tt.record`, `nn.cache`, `tt.detect_anomaly` or `tt.textbook` is on; a Tensor is
-    on a GPU; llvmlite is missing. Other side effects, such as writing to a log, are not repeated.
+    and line: it asks for a number (`item()`), makes a Tensor from a list or a NumPy array, prints, reads a clock or a
+    file, assigns attributes, calls `backward()`, or has a hook; `tt.record`, `nn.cache`, `tt.detect_anomaly` or
+    `tt.textbook` is on; a Tensor is on a GPU; llvmlite is missing.
 
     Args:
         function: called with Tensors and constants, which tuples, lists and dictionaries may contain; returns the same

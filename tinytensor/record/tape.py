@@ -104,12 +104,14 @@ class Tape:
         conditions: what held of them when it asked; for other numbers it may take another branch.
         checks: results of calls that nobody reads: they raise an error, or nothing.
         decide: says if a recorded condition holds; without it, nothing can branch on one.
+        rewrite: returns the array that replaces the result of a line before it is written, or None.
     """
 
     def __init__(self, takes_all: bool = False) -> None:
         self.takes_all = takes_all
         self.checks: list[Recorded] = []
         self.decide: Callable[[Recorded], bool] | None = None
+        self.rewrite: Callable[..., Recorded | None] | None = None
         self.makers: dict[Recorded, Line] = {}
         self.lines: list[Line] = []
         self.inputs: list[Recorded] = []
@@ -145,6 +147,8 @@ class Tape:
 
     def write(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any], shape: Any, dtype: Any) -> Recorded:
         """One more line; the same call twice is one line."""
+        if self.rewrite and (found := self.rewrite(name, arguments, options)) is not None:
+            return found
         key = (name, shape, np.dtype(dtype), *map(identity, arguments), *map(identity, options.items()))
         if key not in self._known:
             self._known[key] = made = self._array(shape, np.dtype(dtype))
@@ -406,8 +410,6 @@ def _call(name: str, *arguments: Any, **options: Any) -> Any:
     takes_all = known.tape.takes_all
     if _has_arrays((arguments, tuple(options.values())), 0 if takes_all else 1):
         raise NotRecorded(f"xp.{name} meets an array that it was not given")
-    if name == "add" and takes_all and (placed := _placed(*arguments)) is not None:
-        return placed
     if name in ELEMENTWISE and not options:
         shape = np.broadcast_shapes(*[value.shape for value in arguments if isinstance(value, Recorded)])
         return known.tape.write(name, arguments, {}, shape, _dtype(name, *arguments))
@@ -416,52 +418,8 @@ def _call(name: str, *arguments: Any, **options: Any) -> Any:
     if name in OTHERS:
         return OTHERS[name](*arguments, **options)
     if takes_all:
-        return _product(*arguments) if name == "matmul" and not options else known.tape.call(name, arguments, options)
+        return known.tape.call(name, arguments, options)
     raise NotRecorded(f"xp.{name} is not in the tables of tinytensor/record/tape.py")
-
-
-def _product(a: Recorded, b: Recorded) -> Any:
-    """A product of matrices; rows of several matrices with one and the same are one longer matrix."""
-    if a.ndim > 2 == b.ndim and a.size:
-        return _reshape(_product(_reshape(a, (-1, a.shape[-1])), b), (*a.shape[:-1], b.shape[-1]))
-    return a.tape.call("matmul", (a, b), {})
-
-
-def _sum_of_products(x: Recorded, axes: tuple[int, ...]) -> Any:
-    """The sum of the products of several matrices, which is one product of longer rows; None for another sum."""
-    line = x.tape.makers.get(x)
-    if line is None or line.name != "matmul" or axes != tuple(range(x.ndim - 2)) or not axes:
-        return None
-    a, b = line.operands
-    if a.shape[:-2] != b.shape[:-2]:
-        return None
-    rows = _reshape(_permute(a, (*axes, -1, -2)), (-1, a.shape[-2]))
-    return _product(_permute(rows, (1, 0)), _reshape(b, (-1, b.shape[-1])))
-
-
-def _placed(a: Any, b: Any) -> Any:
-    """Two parts of one array, each with zeros around it, added up: both are written into one. None for others."""
-    there = [x.tape.makers.get(x) for x in (a, b) if isinstance(x, Recorded)]
-    lines = [line for line in there if line is not None and line.name in ("scatter", "place")]
-    if len(lines) < 2 or a.dtype != b.dtype:
-        return None
-    parts: list[Any] = []
-    for line in lines:
-        parts += [line.arguments[:2]] if line.name == "scatter" else line.arguments[0]
-    if a.shape != b.shape:
-        return None
-    if all(len(key) == 1 and isinstance(key[0], Recorded) for _, key in parts):  # rows of one table: all in one call
-        both = [[_reshape(x, (-1, *a.shape[1:])) for x, _ in parts], [_reshape(key[0], -1) for _, key in parts]]
-        rows, ids = (NAMES.concat(each, axis=0) for each in both)
-        return NAMES.scatter(rows, (ids,), a.shape)
-    if any(isinstance(each, Recorded) for _, key in parts for each in key):
-        return None
-    counts = np.zeros(a.shape, np.int8)
-    for _, key in parts:
-        counts[key] += 1
-    if counts.max(initial=0) > 1:
-        return None
-    return a.tape.write("place", (tuple(parts),), {"covers": bool(counts.all())}, a.shape, a.dtype)
 
 
 def _dtype(name: str, *arguments: Any) -> Any:
@@ -487,8 +445,6 @@ def _reduce(name: str, x: Recorded, axis: Any = None, dtype: Any = None, keepdim
         total: Any = _reduce("sum", x, axes, None, keepdims)
         return total / (count or math.nan)
     kept = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
-    if name == "sum" and x.tape.takes_all and (product := _sum_of_products(x, axes)) is not None:
-        return _reshape(product, kept) if keepdims else product
     found = x.tape.write(name, (x,), {"axis": axes}, kept, x.dtype)
     return found if keepdims else _squeeze(found, axes)
 
@@ -533,15 +489,8 @@ def _flip(x: Recorded, axis: Any = None) -> Recorded:
 
 def _permute(x: Recorded, axes: Any) -> Recorded:
     axes = tuple(i % x.ndim for i in axes)
-    line = x.tape.makers.get(x)
-    if line is not None and line.name == "permute_dims":  # one after another is one
-        (x,), axes = line.operands, tuple(line.options["axes"][i] for i in axes)
     if axes == tuple(range(x.ndim)):
         return x
-    if line is not None and line.name == "matmul" and axes == (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2):
-        a, b = line.operands
-        if a.ndim == b.ndim == x.ndim:  # (A B)^T = B^T A^T, whose result is contiguous
-            return _product(_permute(b, axes), _permute(a, axes))
     return x.tape.write("permute_dims", (x,), {"axes": axes}, tuple(x.shape[i] for i in axes), x.dtype)
 
 

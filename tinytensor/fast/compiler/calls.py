@@ -21,7 +21,7 @@ from ...random import Generator, current_generator, using
 from ...record.tape import NotRecorded, identity
 from ...tensor import Tensor, wrap
 from ..texts import Count
-from .jit import Saved, _compiling
+from .jit import _compiling
 from .run import OWN
 from .watch import Watched
 from .whole import Whole, draw, leaves_of, rebuilt, standing_in
@@ -57,10 +57,13 @@ class CompiledOp(Primitive):
     def __init__(self, whole: Whole, call: Any, place: int) -> None:
         self.name, self.whole = whole.name, whole
         self.function = lambda *tensors: [x for x in leaves_of(call(*tensors)) if isinstance(x, Tensor)][place]
-        self.fast_backward = _differentiate if place == whole.main else self._by_lines
+        self.fast_backward = self._by_program if place == whole.main else self._by_lines
         self.pure = self.floating = self.wide = False
         self.variadic, self.inputs, self.params, self.defaults = True, ("inputs",), (), {}
         self.way, self.rules = None, {}
+
+    def _by_program(self, xp: Any, g: Any, saved: Any, needs: Sequence[bool], **params: Any) -> list[Any]:
+        return self.whole.differentiate(g, saved[-1], needs)
 
     def _by_lines(self, xp: Any, g: Any, saved: Any, needs: Sequence[bool], **params: Any) -> list[Any]:
         """The gradients for the inputs by the function's own lines."""
@@ -73,11 +76,6 @@ class CompiledOp(Primitive):
         wanted = [x for x, need in zip(leaves, needs) if need]
         found = iter(tt.grad(out, wanted, wrap(g, None)))
         return [next(found)._data if need else None for need in needs]
-
-
-def _differentiate(xp: Any, g: Any, saved: Any, needs: Sequence[bool], **params: Any) -> list[Any]:
-    found: list[Any] = saved.pair.differentiate(g, saved[-1], needs)
-    return found
 
 
 def compute(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any] | None:
@@ -93,27 +91,28 @@ def compute(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
         return None
     try:
         given = [x for x in leaves_of((args, kwargs)) if isinstance(x, Tensor)]
-        whole, tensors = _find(own, compiled.function, given, args, kwargs)
+        whole, tensors, watched = _find(own, compiled.function, given, args, kwargs)
     except NotRecorded as error:
         compiled.why_not = str(error)
         return None
     compiled.why_not, own.last = None, whole
-    return _run(compiled, whole, tensors, args, kwargs)
+    return _run(compiled, whole, tensors, watched, args, kwargs)
 
 
-def _find(own: Programs, function: Any, given: list[Tensor], args: Any, kwargs: Any) -> tuple[Whole, list[Tensor]]:
-    """The program for a call, and its Tensors. Raises NotRecorded with the reason why not."""
-    if own.watched is None or not own.watched.holds():
-        own.watched = Watched(function)
-    unique = {id(x): x for x in (*given, *own.watched.tensors)}
+def _find(own: Programs, function: Any, given: list[Tensor], args: Any, kwargs: Any) -> tuple[Whole, Any, Watched]:
+    """The program for a call, its Tensors, and what it reads. Raises NotRecorded with the reason why not."""
+    watched = own.watched
+    if watched is None or not watched.holds():
+        watched = own.watched = Watched(function)
+    unique = {id(x): x for x in (*given, *watched.tensors)}
     tensors, places = list(unique.values()), {x: i for i, x in enumerate(unique)}
-    order = tuple([places[id(x)] for x in (*given, *own.watched.tensors)])  # one may be given twice
+    order = tuple([places[id(x)] for x in (*given, *watched.tensors)])  # one may be given twice
     if any(type(x._data) is not np.ndarray for x in tensors):
         raise NotRecorded("a Tensor is on the GPU, or within another function that is recorded")
     needs = [x._node is not None for x in tensors]
     likes = [(x._data.shape, x._data.dtype.char, need) for x, need in zip(tensors, needs)]
     settings = Count.replacements, dtypes.get_default_dtype().char, state.grad_enabled, _autocast()
-    key = own.watched.key, _form((args, kwargs)), tuple(likes), order, settings
+    key = watched.key, _form((args, kwargs)), tuple(likes), order, settings
     found, _ = own.programs.get(key, (None, ()))
     if found is not None:
         own.misses = 0
@@ -122,17 +121,17 @@ def _find(own: Programs, function: Any, given: list[Tensor], args: Any, kwargs: 
             own.misses += 1
             if len(own.programs) >= MOST:
                 del own.programs[next(iter(own.programs))]
-            found = _record(own.watched, function, args, kwargs, tensors, needs)
-            own.programs[key] = found, own.watched.identified
+            found = _record(watched, function, args, kwargs, tensors, needs)
+            own.programs[key] = found, watched.identified
     if isinstance(found, str):
         raise NotRecorded(found)
-    return found, tensors
+    return found, tensors, watched
 
 
 def _record(watched: Watched, function: Any, args: Any, kwargs: Any, tensors: list[Tensor], needs: list[bool]) -> Any:
     """The program for a call, or why there is none."""
     copies, name = watched.copies(), getattr(function, "__name__", type(function).__name__)
-    arguments, drawn = Watched((args, kwargs)), _others_states()
+    arguments, drawn = Watched((args, kwargs)), np.random.get_state()  # noqa: NPY002
     given = arguments.copies()
     try:
         found = Whole(functools.partial(function, *args, **kwargs), tensors, needs, name)
@@ -142,27 +141,11 @@ def _record(watched: Watched, function: Any, args: Any, kwargs: Any, tensors: li
         if assigned := not (watched.holds() and arguments.holds()):
             watched.put_back(copies)
             arguments.put_back(given)
-        if draws := _comparable(_others_states()) != _comparable(drawn):
-            for (_, put_back), value in zip(_others(), drawn):
-                put_back(value)
+        if draws := not all(map(np.array_equal, np.random.get_state(), drawn)):  # noqa: NPY002
+            np.random.set_state(drawn)  # noqa: NPY002
     if draws:
         return f"{name} draws random numbers; make them an input"
     return f"{name} assigns to what it reads" if assigned else found
-
-
-def _others() -> list[tuple[Any, Any]]:
-    """Functions that return and set the states of Python's generator and NumPy's, as far as they are loaded."""
-    known = {"random": ("getstate", "setstate"), "numpy.random": ("get_state", "set_state")}
-    modules = [(sys.modules[name], names) for name, names in known.items() if name in sys.modules]
-    return [(getattr(module, get), getattr(module, put)) for module, (get, put) in modules]
-
-
-def _others_states() -> list[Any]:
-    return [get() for get, _ in _others()]
-
-
-def _comparable(states: list[Any]) -> list[Any]:
-    return [[part.tolist() if isinstance(part, np.ndarray) else part for part in state] for state in states]
 
 
 def _autocast() -> Any:
@@ -184,7 +167,9 @@ def _is_shared(a: Any, arrays: Sequence[Any]) -> bool:
     return type(a) is np.ndarray and (names.is_view(a) or any(a is b for b in arrays))
 
 
-def _run(compiled: Any, whole: Whole, tensors: Sequence[Tensor], args: Any, kwargs: Any) -> Any:
+def _run(
+    compiled: Any, whole: Whole, tensors: Sequence[Tensor], watched: Watched, args: Any, kwargs: Any
+) -> tuple[Any] | None:
     """The result of a program in a tuple; None if another branch is to be taken."""
     inputs = [tensors[i] for i in whole.places]
     arrays = [x._data for x in inputs]
@@ -220,12 +205,11 @@ def _run(compiled: Any, whole: Whole, tensors: Sequence[Tensor], args: Any, kwar
         else:
             target._data = array
     if whole.with_node:
-        key = compiled.programs.watched.key
         args, kwargs = rebuilt((args, kwargs), (x for x in leaves_of((args, kwargs)) if isinstance(x, Tensor)))
 
         def call(*stand_ins: Any) -> Any:
             """The function's own lines, with other Tensors instead of those that it reads."""
-            if Watched(compiled.function).key != key:
+            if Watched(compiled.function).key != watched.key:
                 raise RuntimeError(f"backward: what {whole.name} reads has changed since; call backward() before that")
             where = standing_in(inputs, [x._data for x in stand_ins], [x._node for x in stand_ins])
             generator = Generator(0)
@@ -235,8 +219,7 @@ def _run(compiled: Any, whole: Whole, tensors: Sequence[Tensor], args: Any, kwar
                 return compiled.function(*args, **kwargs)
 
         kept = {"inputs": tuple(before)}
-        put_aside = Saved((*found[:results], (*before, *found[results + written : results + written + saved])))
-        put_aside.pair = whole  # type: ignore[assignment]
+        put_aside = *found[:results], (*before, *found[results + written : results + written + saved])
         for place in whole.with_node:
             op = CompiledOp(whole, call, place)
             nodes = tuple([x._node if leads else None for x, leads in zip(inputs, whole.leads[place])])

@@ -9,11 +9,12 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import sysconfig
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
-from types import CodeType, FunctionType, ModuleType
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,9 @@ FOLDERS = tuple(
     for folder in ("", "nn", "models")[not os.path.exists(os.path.join(path, "primitive.py")) :]
 )
 """The library's own; in a checkout without links, `nn` and `models` lie next to the package."""
+
+INSTALLED = tuple({os.path.join(path, "") for path in sysconfig.get_paths().values()} | {"<frozen "})
+"""Where code lies that is neither the library's nor the user's; a library that is installed lies there, too."""
 
 _compiling = threading.RLock()
 
@@ -157,12 +161,33 @@ def _codes(function: Callable[..., Any]) -> Iterator[CodeType]:
     found, waiting = set[Any](), [function]
     while waiting:
         one = waiting.pop()
-        codes = [one.__code__, *[c for c in one.__code__.co_consts if isinstance(c, CodeType)]]
+        codes = list(codes_in(one.__code__))
         yield from codes
         found.add(one)
         names = {name for code in codes for name in code.co_names}
         called = [one.__globals__.get(name) for name in names] + [getattr(one, "__wrapped__", None)]
         waiting += [f for f in called if isinstance(f, FunctionType) and f not in found]
+
+
+def codes_in(code: CodeType) -> Iterator[CodeType]:
+    """The code of a function and of those that it defines."""
+    yield code
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from codes_in(inner)
+
+
+def names_in(code: CodeType) -> set[str]:
+    """The names of globals and attributes in a function and in those that it defines."""
+    return {name for each in codes_in(code) for name in each.co_names}
+
+
+def is_filled(cell: CellType) -> bool:
+    """True if a closure's cell has a value."""
+    try:
+        return cell.cell_contents is not cell
+    except ValueError:
+        return False
 
 
 def faster(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,10 +10,8 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-import os
 import random
 import sys
-import sysconfig
 import threading
 import weakref
 from array import array
@@ -29,9 +27,8 @@ from ...random import Generator
 from ...record.compiled import Compiled
 from ...record.tape import NotRecorded, identity
 from ...tensor import Tensor
-from .jit import FOLDERS, shows
+from .jit import FOLDERS, INSTALLED, is_filled, names_in
 
-UNCLEAR = frozenset({"globals", "eval", "exec", "__import__"})
 SETTINGS = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
 UNSEEN = (
     array, deque, random.Random, np.random.Generator, np.random.RandomState, Generator, weakref.ref, ContextVar,
@@ -41,7 +38,6 @@ UNSEEN = (
 
 MOST = 100_000  # things that are watched
 SMALL = 1 << 16  # bytes of a NumPy array that is compared in each call
-INSTALLED = tuple({os.path.join(path, "") for path in sysconfig.get_paths().values()})
 
 
 class Watched:
@@ -52,7 +48,7 @@ class Watched:
         key: what a program depends on: settings by value, functions and classes by identity, all else by type.
         identified: the objects that the key names by id, to be kept alive as long as the key.
 
-    Raises NotRecorded for a function that prints, a module with a hook, and where there is too much to watch.
+    Raises NotRecorded for a module with a hook, and where there is too much to watch.
     """
 
     def __init__(self, function: Any) -> None:
@@ -68,7 +64,12 @@ class Watched:
         self._functions: list[FunctionType] = []
         self.identified: list[Any] = []
         self._seen: dict[int, tuple[int, Any]] = {}
-        self.key = tuple(self._parts(function))
+        try:
+            self.key = tuple(self._parts(function))
+        except NotRecorded:
+            raise
+        except Exception as error:  # of an object's own code, such as a weak reference to what is gone
+            raise NotRecorded(f"what it reaches cannot be looked at: {type(error).__name__}: {error}") from error
         self._then = self._now()
 
     def holds(self) -> bool:
@@ -82,7 +83,7 @@ class Watched:
         found = [*chain(map(dict.values, self._dicts)), *chain(self._lists), *chain(self._sets)]
         found += chain([vars(kind).values() for kind in self._classes])
         found += [_in_slot(thing, slot) for thing, slot in self._slots]
-        found += [cell.cell_contents if _is_filled(cell) else cell for cell in self._cells]
+        found += [cell.cell_contents if is_filled(cell) else cell for cell in self._cells]
         found += [space.get(name) for space, name in self._names]
         found += chain([(f.__code__, f.__defaults__, f.__kwdefaults__) for f in self._functions])
         return found
@@ -116,7 +117,7 @@ class Watched:
                     setattr(kind, name, value)
 
     def _filled(self) -> list[CellType]:
-        return [cell for cell in self._cells if _is_filled(cell)]
+        return [cell for cell in self._cells if is_filled(cell)]
 
     def _parts(self, thing: Any) -> Iterator[Any]:
         """The key, part by part."""
@@ -201,18 +202,14 @@ class Watched:
 
     def _of_function(self, function: FunctionType) -> Iterator[Any]:
         code, is_ours = function.__code__, function.__code__.co_filename.startswith(FOLDERS)
-        if not is_ours and shows(function):
-            raise NotRecorded(f"{function.__qualname__} prints, or asks for input")
-        if not is_ours and not UNCLEAR.isdisjoint(code.co_names):
-            raise NotRecorded(f"{function.__qualname__} calls globals(), eval() or exec()")
         self._functions.append(function)
-        cells = [cell for cell in function.__closure__ or () if _is_filled(cell)]
+        cells = [cell for cell in function.__closure__ or () if is_filled(cell)]
         if is_ours:  # a wrapper of the library, about a function that may be a user's
             cells = [cell for cell in cells if isinstance(cell.cell_contents, (FunctionType, MethodType, Compiled))]
         self._cells += cells
         yield from [cell.cell_contents for cell in cells]
         yield from (code, getattr(function, "__wrapped__", None), function.__defaults__, function.__kwdefaults__)
-        spaces, names = [function.__globals__] * (not is_ours), set(_names(code))
+        spaces, names = [function.__globals__] * (not is_ours), names_in(code)
         spaces += [vars(sys.modules[name]) for name in names if spaces and _is_of_users(sys.modules.get(name))]
         for space in spaces:
             for name in sorted(names):
@@ -222,14 +219,6 @@ class Watched:
                     yield value
                 elif _is_of_users(value) and all(vars(value) is not known for known in spaces):
                     spaces.append(vars(value))
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    """The names in a function and in those that it defines."""
-    yield from code.co_names
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            yield from _names(inner)
 
 
 @functools.cache
@@ -252,10 +241,3 @@ def _in_slot(thing: Any, slot: Any) -> Any:
         return slot.__get__(thing)
     except AttributeError:
         return None
-
-
-def _is_filled(cell: CellType) -> bool:
-    try:
-        return cell.cell_contents is not cell
-    except ValueError:
-        return False

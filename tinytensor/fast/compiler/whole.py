@@ -28,8 +28,10 @@ from ...random import Generator, current_generator, using
 from ...record.tape import NAMES, REDUCTIONS, Names, NotRecorded, Recorded, Tape
 from ...tensor import Tensor, wrap
 from ..workers import InterruptsLater
-from .jit import FOLDERS
+from .effects import refused as calls_refused
+from .jit import FOLDERS, INSTALLED
 from .run import OWN, RECURRENT, Call, Program
+from .simplify import rewrite
 
 LEAVES = (type(None), bool, int, float, complex, str, bytes, type, np.dtype)
 """Types of values that a function may take and return, in addition to Tensors."""
@@ -60,12 +62,13 @@ class Whole:
                 node.grad = gradient
         drawn = Draws(tape)
         modes = {"textbook": True, "observer": None, "recording": None, "told": kept_whole, "anomaly": False}
-        tape.decide = functools.partial(self._decide, tensors)
+        tape.rewrite, tape.decide = rewrite, functools.partial(self._decide, tensors)
         before, former, failed = state.change(**modes), (making.namespace, making.refused), ""
         making.namespace, making.refused = Names(tape), []
         try:
             with standing_in(tensors, given, nodes) as now, using(drawn):
-                self.found = function()
+                with calls_refused(making.refused):
+                    self.found = function()
                 if making.refused:  # and the function caught it
                     raise NotRecorded(making.refused[0])
                 there = list(zip(now(), given, nodes))
@@ -90,7 +93,7 @@ class Whole:
     def _kept_by_others(self) -> list[Tensor]:
         """Tensors of the tape that somebody has put somewhere: a cache, or an object that is not watched."""
         results = {id(x) for x in leaves_of(getattr(self, "found", None))}
-        found = [x for x in gc.get_objects() if isinstance(x, Tensor) and id(x) not in results]
+        found = [x for x in gc.get_objects() if issubclass(type(x), Tensor) and id(x) not in results]
         return [x for x in found if type(array := getattr(x, "_data", None)) is Recorded and array.tape is self.tape]
 
     def _compute_kept(self, tensors: Sequence[Tensor]) -> None:
@@ -351,5 +354,5 @@ def reason(error: BaseException) -> str:
     while not isinstance(cause, NotRecorded) and cause.__cause__ is not None:
         cause = cause.__cause__
     text = str(cause) if isinstance(cause, NotRecorded) else f"{type(cause).__name__}: {cause}"
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(FOLDERS)]
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((*FOLDERS, *INSTALLED))]
     return f"{frames[-1].filename}:{frames[-1].lineno}: {text}" if frames else text
