@@ -7,10 +7,23 @@ from __future__ import annotations
 
 from typing import Any
 
+from tinytensor.fast.compiler.jit import LARGE, can_compile
+
 from ..functional.recurrent import _gru, _lstm, _order, _rnn
 from .tuning import FLOPS, PRODUCTS, SEQUENCES, STEP_WORK
 
 # ---- GRU
+
+
+def _gru_cell(xp, r, z, n, h_r, h_z, h_n, h):
+    r, z = _sigmoid(xp, r + h_r), _sigmoid(xp, z + h_z)
+    n = xp.tanh(n + r * h_n)
+    return r, z, n, n + z * (h - n)
+
+
+def _gru_cell_back(xp, r, z, n, h_n, h, g):
+    g_n = g * (1 - z) * (1 - n * n)
+    return g_n * h_n * _slope_of_sigmoid(r), g * (h - n) * _slope_of_sigmoid(z), g_n, g_n * r, g * z
 
 
 @_gru.forward
@@ -22,20 +35,15 @@ def gru_forward(xp, x, initial, weight, bias, present, *, reverse):
     rows = _rows(xp, initial, length, reverse)
     if bias is not None:
         gates[..., : 2 * hidden] += bias[: 2 * hidden]
+    cell = _written(xp, _gru_cell, {0: 0, 1: 1, 2: 2}, gates)
 
     def step(t: int, i: slice, h: Any, new: Any) -> None:
-        product = xp.matmul(h, transposed)
-        r_z, n, h_n = gates[t, i, : 2 * hidden], gates[t, i, 2 * hidden :], from_state[t, i]
-        r_z += product[:, : 2 * hidden]
-        _sigmoid_in_place(xp, r_z)
-        h_n[...] = product[:, 2 * hidden :]
+        h_r, h_z, product = _split(xp.matmul(h, transposed), hidden)
+        h_n, (r, z, n) = from_state[t, i], _split(gates[t, i], hidden)
+        h_n[...] = product
         if bias is not None:
             h_n += bias[2 * hidden :]
-        n += r_z[:, :hidden] * h_n
-        xp.tanh(n, out=n)
-        xp.subtract(h, n, out=new)  # n + z (h - n)
-        new *= r_z[:, hidden:]
-        new += n
+        cell([r, z, n, h_r, h_z, h_n, h], [r, z, n, new])
 
     _read(xp, step, gates, [rows], present, reverse)
     return _after(rows, reverse), (gates, from_state, rows, weight, present)
@@ -47,20 +55,14 @@ def gru_backward(xp, g, saved, needs, *, reverse):
     _, batch, hidden = from_state.shape
     g_x, g_product = xp.fresh_like(gates), xp.fresh_like(gates)
     g_initial = xp.zeros((batch, hidden), dtype=gates.dtype)
+    cell = _written(xp, _gru_cell_back, {4: 5}, gates)
 
     def step(t: int, i: slice, g_new: Any) -> tuple[Any, ...]:
-        r, z, n = (gates[t, i, k * hidden : (k + 1) * hidden] for k in range(3))
-        g_r, g_z, g_n = (g_x[t, i, k * hidden : (k + 1) * hidden] for k in range(3))
-        xp.multiply(g_new * (1 - z), 1 - n * n, out=g_n)
-        xp.multiply(g_new * (rows[t + reverse, i] - n), _slope_of_sigmoid(z), out=g_z)
-        xp.multiply(g_n * from_state[t, i], _slope_of_sigmoid(r), out=g_r)
-        given = g_product[t, i]
-        given[...] = g_x[t, i]
+        given, before = g_product[t, i], [from_state[t, i], rows[t + reverse, i], g_new]
         n_part = given[:, 2 * hidden :]
-        n_part *= r
-        former = xp.matmul(given, weight)
-        former += g_new * z
-        return (former,)
+        cell([*_split(gates[t, i], hidden), *before], [*_split(g_x[t, i], hidden), n_part, g_new])
+        given[:, : 2 * hidden] = g_x[t, i, : 2 * hidden]
+        return (xp.matmul(given, weight) + g_new,)
 
     _read_back(xp, step, gates, g, [g_initial], present, reverse)
     g_weight = _weight_gradient(xp, g_product, _before(rows, reverse)) if needs[2] else None
@@ -71,6 +73,20 @@ def gru_backward(xp, g, saved, needs, *, reverse):
 # ---- LSTM
 
 
+def _lstm_cell(xp, i, f, g, o, h_i, h_f, h_g, h_o, c):
+    i, f, g, o = _sigmoid(xp, i + h_i), _sigmoid(xp, f + h_f), xp.tanh(g + h_g), _sigmoid(xp, o + h_o)
+    c = f * c
+    c += i * g
+    squashed = xp.tanh(c)
+    return i, f, g, o, c, squashed, o * squashed
+
+
+def _lstm_cell_back(xp, i, f, g, o, squashed, c, g_h, g_c):
+    g_c = g_c + g_h * o * (1 - squashed * squashed)
+    g_i, g_f = g_c * g * _slope_of_sigmoid(i), g_c * c * _slope_of_sigmoid(f)
+    return g_i, g_f, g_c * i * (1 - g * g), g_h * squashed * _slope_of_sigmoid(o), g_c * f
+
+
 @_lstm.forward
 def lstm_forward(xp, x, initial, cell, weight, present, *, reverse):
     length, batch, hidden = len(x), len(initial), weight.shape[1]
@@ -79,18 +95,11 @@ def lstm_forward(xp, x, initial, cell, weight, present, *, reverse):
     rows, cells = (_rows(xp, first, length, reverse) for first in (initial, cell))
     squashed = xp.fresh((length, batch, hidden), dtype=x.dtype)  # tanh(c')
     out = xp.fresh((length + 1, batch, hidden), dtype=x.dtype)
+    compute = _written(xp, _lstm_cell, {0: 0, 1: 1, 2: 2, 3: 3}, gates)
 
     def step(t: int, k: slice, h: Any, c: Any, new_h: Any, new_c: Any) -> None:
-        gate = gates[t, k]
-        gate += xp.matmul(h, transposed)
-        i_f, g, o = gate[:, : 2 * hidden], gate[:, 2 * hidden : 3 * hidden], gate[:, 3 * hidden :]
-        _sigmoid_in_place(xp, i_f)
-        _sigmoid_in_place(xp, o)
-        xp.tanh(g, out=g)
-        xp.multiply(i_f[:, hidden:], c, out=new_c)
-        new_c += i_f[:, :hidden] * g
-        xp.tanh(new_c, out=squashed[t, k])
-        xp.multiply(o, squashed[t, k], out=new_h)
+        gate, product = _split(gates[t, k], hidden), _split(xp.matmul(h, transposed), hidden)
+        compute([*gate, *product, c], [*gate, new_c, squashed[t, k], new_h])
 
     _read(xp, step, gates, [rows, cells], present, reverse)
     out[:length] = _after(rows, reverse)
@@ -104,16 +113,12 @@ def lstm_backward(xp, g, saved, needs, *, reverse):
     length, batch, hidden = squashed.shape
     g_x = xp.fresh_like(gates)
     g_initial, g_cell = xp.zeros((batch, hidden), dtype=gates.dtype), xp.copy(g[length])
+    compute = _written(xp, _lstm_cell_back, {4: 7}, gates)
 
     def step(t: int, k: slice, new_h: Any, new_c: Any) -> tuple[Any, ...]:
-        i, f, content, o = (gates[t, k, j * hidden : (j + 1) * hidden] for j in range(4))
-        g_i, g_f, g_content, g_o = (g_x[t, k, j * hidden : (j + 1) * hidden] for j in range(4))
-        xp.multiply(new_h * squashed[t, k], _slope_of_sigmoid(o), out=g_o)
-        new_c = new_c + new_h * o * (1 - squashed[t, k] * squashed[t, k])
-        xp.multiply(new_c * content, _slope_of_sigmoid(i), out=g_i)
-        xp.multiply(new_c * cells[t + reverse, k], _slope_of_sigmoid(f), out=g_f)
-        xp.multiply(new_c * i, 1 - content * content, out=g_content)
-        return xp.matmul(g_x[t, k], weight), new_c * f
+        there = [*_split(gates[t, k], hidden), squashed[t, k], cells[t + reverse, k], new_h, new_c]
+        compute(there, [*_split(g_x[t, k], hidden), new_c])
+        return xp.matmul(g_x[t, k], weight), new_c
 
     _read_back(xp, step, gates, g, [g_initial, g_cell], present, reverse)
     g_weight = _weight_gradient(xp, g_x, _before(rows, reverse)) if needs[3] else None
@@ -160,12 +165,35 @@ def rnn_backward(xp, g, saved, needs, *, nonlinearity, reverse):
 # ---- what they share
 
 
-def _sigmoid_in_place(xp: Any, x: Any) -> None:
-    """1 / (1 + exp(-x)) = (1 + tanh(x / 2)) / 2, which does not overflow and needs no second array."""
+def _written(xp: Any, function: Any, over: dict[int, int], like: Any) -> Any:
+    """A function (arguments, results) that writes what `function(xp, *arguments)` returns into the results.
+
+    It is compiled where that is possible. `over` names the results that take the place of an argument.
+    """
+
+    def write(arguments: list[Any], results: list[Any]) -> None:
+        for result, value in zip(results, function(xp, *arguments)):
+            result[...] = value
+
+    if xp.device != "cpu" or like.size < LARGE or not can_compile():
+        return write
+    from tinytensor.fast.compiler.rows import rows  # now: llvmlite may be missing
+
+    return rows(function, over, like.dtype) or write
+
+
+def _split(x: Any, width: int) -> list[Any]:
+    """The columns of each gate."""
+    return [x[:, start : start + width] for start in range(0, x.shape[1], width)]
+
+
+def _sigmoid(xp: Any, x: Any) -> Any:
+    """1 / (1 + exp(-x)) = (1 + tanh(x / 2)) / 2, which does not overflow, in the place of x."""
     x *= 0.5
-    xp.tanh(x, out=x)
+    x = xp.tanh(x)
     x *= 0.5
     x += 0.5
+    return x
 
 
 def _slope_of_sigmoid(y: Any) -> Any:

@@ -596,6 +596,23 @@ def test_other_threads_use_the_model_meanwhile():
     assert all(type(p) is nn.Parameter for p in model.parameters())
 
 
+def test_columns_times_rows_are_products_of_numbers():
+    a, b = normal(6, 5, 1), normal(6, 1, 7)
+    a._data[0, 0], b._data[0, 0, :3] = -1.0, [0.0, -0.0, 2.0]
+    compiled = tt.compile(lambda a, b: a @ b)
+    found = compiled(a, b).numpy()
+    assert "matmul" not in compiled.listing()
+    np.testing.assert_array_equal(found, (a @ b).numpy())
+    np.testing.assert_array_equal(np.signbit(found), np.signbit((a @ b).numpy()))
+
+
+def test_a_sum_of_everything_goes_by_rows():
+    x = normal(300, 200)
+    compiled = tt.compile(lambda x: tt.sum(x * x))
+    np.testing.assert_allclose(compiled(x).item(), tt.sum(x * x).item(), rtol=1e-6)
+    assert compiled.listing().count("loop over") == 2
+
+
 def test_the_listing_is_that_of_the_page():
     page = (Path(__file__).parents[2] / "docs/compile.md").read_text()
     compiled = tt.compile(lambda x: tt.sqrt(tt.sum(x * x)))

@@ -144,7 +144,8 @@ def large_scatter(values: Any, key: Any, shape: tuple[int, ...]) -> Any:
         values = values if values.shape == whole else np.broadcast_to(values, whole).copy()
         rows = contiguous(values).reshape(places.size, -1)
         if add_rows := kernel("add_rows", rows):
-            return add_rows(rows, places.reshape(-1), math.prod(shape[: len(key)])).reshape(shape)
+            found = add_rows(rows, places.reshape(-1), math.prod(shape[: len(key)]))
+            return found if found.shape == shape else found.reshape(shape)  # no view, which would be copied
     return scatter(values, key, shape)
 
 

@@ -48,6 +48,17 @@ POINTER = """\
   %a{i} = load ptr, ptr %at{i}"""
 
 
+def one_loop(lines: Sequence[Line]) -> Loop:
+    """The loop over elements that lines are. Raises NotRecorded for several loops or shapes."""
+    loops = plan(Tape(), lines)
+    loop = loops[0] if len(loops) == 1 else None
+    if not isinstance(loop, Loop) or loop.row_shape is not None or loop.columns:
+        raise NotRecorded("it is more than one loop over elements")
+    if any(x.shape != loop.shape for x in [*loop.arguments(), *[line.result for line in lines]]):
+        raise NotRecorded("its arrays have more than one shape")
+    return loop
+
+
 class InPlace:
     """Compiled lines, all over the elements of one shape.
 
@@ -64,13 +75,8 @@ class InPlace:
     """
 
     def __init__(self, lines: Sequence[Line], results: Sequence[Recorded], over: dict[Recorded, Recorded]) -> None:
-        loops = plan(Tape(), lines)
-        loop = loops[0] if len(loops) == 1 else None
-        if not isinstance(loop, Loop) or loop.row_shape is not None or loop.columns:
-            raise NotRecorded("it is more than one loop over elements")
+        loop = one_loop(lines)
         arguments = loop.arguments()
-        if any(x.shape != loop.shape for x in [*arguments, *[line.result for line in lines]]):
-            raise NotRecorded("its arrays have more than one shape")
         over = {x: argument for x, argument in over.items() if argument in {*arguments}}
         writer = Writer(loop, set(results), dict.fromkeys(arguments, 1), over=over)
         written, self.arrays = writer.write(), [x.place for x in writer.arrays]
@@ -84,7 +90,7 @@ class InPlace:
         )
         found, self._engine = compile_text(self.text, "rows")
         self._rows = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(found)
-        self._work = 2 * count  # reading and writing takes longer than computing
+        self._work = count / 2  # in element-wise operations of NumPy, whose time is that of memory
 
     def __call__(self, rows: Sequence[Sequence[Any]], numbers: Sequence[float]) -> None:
         """Compute, for rows of contiguous arrays and the numbers."""
@@ -106,4 +112,4 @@ class InPlace:
             if first < end:
                 self._rows(first, end, table, settings)
 
-        in_shares(elements, SHARES, self._work * total // GRAIN)
+        in_shares(elements, SHARES, int(self._work * total / GRAIN))

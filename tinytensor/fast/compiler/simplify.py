@@ -12,6 +12,8 @@ import numpy as np
 
 from ...record.tape import NAMES, Recorded
 
+WORTH_SHARING = 1 << 15  # elements whose sum threads share
+
 
 def rewrite(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Recorded | None:
     """Return a recorded array that equals the result of a line and takes less time, or None."""
@@ -19,7 +21,9 @@ def rewrite(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> R
 
 
 def _matmul(a: Recorded, b: Recorded) -> Any:
-    """Rows of several matrices times one and the same matrix: one longer matrix."""
+    """Columns times rows: products of numbers. Rows of several matrices times one and the same: one longer matrix."""
+    if min(a.ndim, b.ndim) > 1 == a.shape[-1] and a.dtype == b.dtype:
+        return NAMES.add(NAMES.multiply(a, b), 0.0)  # a sum begins with 0, so that it is no -0
     if not a.ndim > 2 == b.ndim or not a.size:
         return None
     product = NAMES.matmul(NAMES.reshape(a, (-1, a.shape[-1])), b)
@@ -27,7 +31,9 @@ def _matmul(a: Recorded, b: Recorded) -> Any:
 
 
 def _sum(x: Recorded, axis: tuple[int, ...]) -> Any:
-    """The sum of the products of several matrices: one product of longer rows."""
+    """A sum of all elements: of the sums of rows, which threads share. One of products: a product of longer rows."""
+    if axis == tuple(range(x.ndim)) and x.size >= WORTH_SHARING and min(x.shape[0], x.shape[-1]) > 1 < x.ndim:
+        return NAMES.sum(NAMES.sum(x, axis=-1, keepdims=True), axis=axis[:-1], keepdims=True)
     line = x.tape.makers.get(x)
     if line is None or line.name != "matmul" or axis != tuple(range(x.ndim - 2)) or not axis:
         return None
