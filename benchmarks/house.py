@@ -30,7 +30,7 @@ WINGS = {  # a file belongs to the first pattern that its path begins with
     "course": r"tinytensor/course/",
     "engine room": r"(tinytensor|nn)/fast/|models/fast/",
     "pictures": r"tinytensor/(graph|pages|program|recording)/|tinytensor/(tracing|drawing|html_page|notebook)\.py"
-    r"|nn/visualize/|nn/recording\.py|models/(attribution|decoding_trace|sentence_attention)\.py|models/training/(page|plots)",
+    r"|tinytensor/record/loops\.py|nn/visualize/|nn/recording\.py|models/(attribution|decoding_trace|sentence_attention)\.py|models/training/(page|plots)",
     "tools": r"tinytensor/(testing/|machine/|porting/|(tensors/)?(hints|missing)|(functions/)?info|typing)"
     r"|tinytensor/(doctor|__main__)\.py|tinytensor/(files|cores|speed|extras)\.py",
     "ONNX export": r"tinytensor/onnx/",

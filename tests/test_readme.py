@@ -117,12 +117,15 @@ def train_a_writer(folder):
     assert done.returncode == 0, done.stderr
 
 
-def test_the_page_of_optimisers_shows_what_its_snippets_draw(tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", ["docs/optimisers.md", "docs/compile.md"])
+def test_pages_show_what_their_snippets_draw(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for text in snippets("docs/optimisers.md"):
+    if "compile" in page:
+        pytest.importorskip("llvmlite")
+    for text in snippets(page):
         if ".save(" in text:
-            exec(compile(text, "docs/optimisers.md", "exec"), {})
-    shown = re.findall(r"\]\(([\w-]+)\.svg\)", (ROOT / "docs" / "optimisers.md").read_text(encoding="utf-8"))
+            exec(compile(text, page, "exec"), {})
+    shown = re.findall(r"\]\(([\w-]+)\.svg\)", (ROOT / page).read_text(encoding="utf-8"))
     assert sorted(path.stem for path in tmp_path.iterdir()) == sorted(shown)
     for name in shown:
         now, then = (ElementTree.parse(folder / f"{name}.svg") for folder in (tmp_path, ROOT / "docs"))

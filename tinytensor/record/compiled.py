@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..grad_mode import Fuser
+
+if TYPE_CHECKING:
+    from .loops import Loops
 
 OBJECTS = 16  # whose compiled methods are kept
 OWN = {"function", "why_not", "programs", "_methods"}
@@ -71,6 +74,28 @@ class Compiled:
     def listing(self) -> str:
         """Describe the program of the last call: its loops with their lines, products and other calls."""
         return "" if self.why_not or self.programs is None else str(self.programs)
+
+    def loops(self, *, backward: bool = False) -> Loops:
+        """Draw the program of the last call, or that of its gradients: its loops, and the calls between them.
+
+            fast = tt.compile(layer)
+            fast(x)
+            fast.loops().save("loops.svg")
+
+        A rounded box is a loop, which computes its rows for one element after another; a square box is a call, such as
+        a matrix product. An arrow is an array in memory. v1, v2, ... are arrays, t1, t2, ... numbers within a loop; Σ₂
+        is a sum over axis 2. A notebook shows the picture.
+
+        Raises RuntimeError if the last call ran no program, or has no gradients.
+        """
+        from .loops import Loops  # only pictures need it
+
+        whole = None if self.why_not or self.programs is None else self.programs.last
+        if whole is None:
+            raise RuntimeError(f"loops: the last call ran no program: {self.why_not or 'it was not called yet'}")
+        if backward and whole.backward is None:
+            raise RuntimeError("loops: it computes no gradients; set requires_grad=True on an input")
+        return Loops(whole, backward)
 
     def __get__(self, thing: Any, kind: Any = None) -> Any:
         """Return the compiled method of an object; those of the last few objects are kept."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -145,7 +146,30 @@ def _record(watched: Watched, function: Any, args: Any, kwargs: Any, tensors: li
             np.random.set_state(drawn)  # noqa: NPY002
     if draws:
         return f"{name} draws random numbers; make them an input"
-    return f"{name} assigns to what it reads" if assigned else found
+    if assigned:
+        return f"{name} assigns to what it reads"
+    found.names = _names(function, args, kwargs, tensors)
+    return found
+
+
+def _names(function: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> list[str]:
+    """What Tensors are called: as arguments, or in the modules that the function is or names. For pictures."""
+    lines = getattr(function, "forward", function)
+    try:
+        found = dict(inspect.signature(lines).bind(*args, **kwargs).arguments)
+        spaces = inspect.getclosurevars(getattr(lines, "__func__", lines))
+        found |= {**spaces.globals, **spaces.nonlocals}
+    except (TypeError, ValueError):  # a function without a signature, or without lines
+        found = {}
+    of: dict[int, str] = {}
+    for name, value in {**found, "": function}.items():
+        if hasattr(value, "named_modules"):
+            for path, module in value.named_modules():
+                for inner, x in (*module._parameters.items(), *module._buffers.items()):
+                    of[id(x)] = ".".join(filter(None, (name, path, inner)))
+        elif isinstance(value, Tensor):
+            of[id(value)] = name
+    return [of.get(id(x), f"x{i + 1}") for i, x in enumerate(tensors)]
 
 
 def _autocast() -> Any:

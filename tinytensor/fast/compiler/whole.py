@@ -51,7 +51,7 @@ class Whole:
     def __init__(
         self, function: Callable[[], Any], tensors: Sequence[Tensor], needs: Sequence[bool], name: str
     ) -> None:
-        self.name = name
+        self.name, self.names = name, list[str]()
         self.conditions: list[tuple[Recorded, bool]] = []
         self.tape = tape = Tape(takes_all=True)
         given = [tape.input(x._data) for x in tensors]
