@@ -182,6 +182,20 @@ def test_what_is_written_has_an_arrow_to_its_name():
     assert any(title.startswith("running_var ← ") for title in outputs)
 
 
+def test_a_whole_step_shows_the_gradients_that_it_fills():
+    layer = nn.Linear(4, 3)
+
+    @tt.compile
+    def step(x):
+        layer.zero_grad()
+        tt.sum(layer(x)).backward()
+
+    for _ in range(2):
+        step(normal(5, 4))
+    outputs = {v.title.partition(" = ")[0] for v in step.loops().picture().vertices if v.kind == "output"}
+    assert outputs == {"layer.weight.grad", "layer.bias.grad"}
+
+
 def test_each_arrow_begins_and_ends_at_a_vertex():
     compiled = tt.compile(Attention())
     compiled(normal(2, 4, 16))

@@ -26,8 +26,9 @@ def compile(function: Callable[..., Any]) -> Compiled:
     The first call for some shapes runs the function once on arrays that record operations, and compiles the recorded
     list: element-wise operations and sums become loops, matrix products use BLAS. Later calls run the compiled
     program. Results and gradients equal those of the function up to rounding. Dropout draws new masks in each call,
-    and batch norm updates its running statistics in each call. Second derivatives, and gradients of further results
-    than the first scalar, differentiate the function's own lines.
+    and batch norm updates its running statistics in each call. A whole training step, with `zero_grad()`, `backward()`
+    and `optimizer.step()`, is one program too; the optimiser makes its step after it. Second derivatives, and gradients
+    of further results than the first scalar, differentiate the function's own lines.
 
     The program is recorded again if anything that it depends on changes: shapes, dtypes, training mode, arguments that
     are Python numbers, and every setting, function and module that the function reaches through its closure, globals,
@@ -35,8 +36,8 @@ def compile(function: Callable[..., Any]) -> Compiled:
 
     The function runs as it is, without a program, if it cannot be recorded. `why_not` then names the reason, with file
     and line: it asks for a number (`item()`), makes a Tensor from a list or a NumPy array, prints, reads a clock or a
-    file, assigns attributes, calls `backward()`, or has a hook; `tt.record`, `nn.cache`, `tt.detect_anomaly` or
-    `tt.textbook` is on; a Tensor is on a GPU; llvmlite is missing.
+    file, assigns attributes, or has a hook; `tt.record`, `nn.cache`, `tt.detect_anomaly` or `tt.textbook` is on; a
+    Tensor is on a GPU; llvmlite is missing.
 
     Args:
         function: called with Tensors and constants, which tuples, lists and dictionaries may contain; returns the same

@@ -49,6 +49,7 @@ class Loops(Pictured):
         whole = self._whole
         names = _Names(whole)
         results = [(x, "") for x in whole.forward.results[: whole.counts[0]]]
+        results += [(x, f"{whole.names[i]}.grad = ") for i, x in whole.gradients]
         results += [(x, f"{whole.names[i]} ← ") for i, x in whole.writes]
         drawn = _Drawn(names, whole.forward, results, {*whole.saved})  # also for the names that the gradients read
         if self.backward:

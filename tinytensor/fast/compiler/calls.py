@@ -14,7 +14,7 @@ import tinytensor as tt
 
 from ... import dtypes
 from ...backend import numpy as names
-from ...grad_mode import enable_grad
+from ...grad_mode import enable_grad, no_grad
 from ...modes import state
 from ...node import Node, mark_written
 from ...primitive import Primitive
@@ -105,15 +105,19 @@ def _find(own: Programs, function: Any, given: list[Tensor], args: Any, kwargs: 
     watched = own.watched
     if watched is None or not watched.holds():
         watched = own.watched = Watched(function)
-    unique = {id(x): x for x in (*given, *watched.tensors)}
+    reached = [*given, *watched.tensors]
+    if watched.goes_back:
+        reached += [x._node.grad for x in reached if x._node is not None and x._node.grad is not None]
+    unique = {id(x): x for x in reached}
     tensors, places = list(unique.values()), {x: i for i, x in enumerate(unique)}
-    order = tuple([places[id(x)] for x in (*given, *watched.tensors)])  # one may be given twice
+    order = tuple([places[id(x)] for x in reached])  # one may be given twice
     if any(type(x._data) is not np.ndarray for x in tensors):
         raise NotRecorded("a Tensor is on the GPU, or within another function that is recorded")
     needs = [x._node is not None for x in tensors]
     likes = [(x._data.shape, x._data.dtype.char, need) for x, need in zip(tensors, needs)]
     settings = Count.replacements, dtypes.get_default_dtype().char, state.grad_enabled, _autocast()
-    key = watched.key, _form((args, kwargs)), tuple(likes), order, settings
+    filled = [x._node is None or x._node.grad is None for x in tensors] if watched.goes_back else ()
+    key = watched.key, _form((args, kwargs)), tuple(likes), order, tuple(filled), settings
     found, _ = own.programs.get(key, (None, ()))
     if found is not None:
         own.misses = 0
@@ -135,7 +139,8 @@ def _record(watched: Watched, function: Any, args: Any, kwargs: Any, tensors: li
     arguments, drawn = Watched((args, kwargs)), np.random.get_state()  # noqa: NPY002
     given = arguments.copies()
     try:
-        found = Whole(functools.partial(function, *args, **kwargs), tensors, needs, name)
+        with watched.unread():
+            found = Whole(functools.partial(function, *args, **kwargs), tensors, needs, name)
     except NotRecorded as error:
         return str(error)
     finally:
@@ -169,6 +174,7 @@ def _names(function: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> list
                     of[id(x)] = ".".join(filter(None, (name, path, inner)))
         elif isinstance(value, Tensor):
             of[id(value)] = name
+    of |= {id(x._node.grad): f"{of[id(x)]}.grad" for x in tensors if x._node is not None and id(x) in of}
     return [of.get(id(x), f"x{i + 1}") for i, x in enumerate(tensors)]
 
 
@@ -184,6 +190,23 @@ def _form(value: Any) -> Any:
     if isinstance(value, dict):
         return (*value, *map(_form, value.values()))
     return Tensor if isinstance(value, Tensor) else identity(value)
+
+
+def _fill(whole: Whole, tensors: Sequence[Tensor], arrays: Sequence[Any]) -> None:
+    """Fill `.grad` as the function does, and make the steps of optimisers."""
+    for optimizer, due in whole.steps:
+        nodes: list[Any] = [tensors[i]._node for i, *_ in due]
+        former = [node.grad for node in nodes]
+        for node, (*_, number) in zip(nodes, due):
+            node.grad = wrap(arrays[number], None)
+        with no_grad(), np.errstate(all="ignore"):
+            states, groups = optimizer.state, optimizer.param_groups
+            real = [kind(tensors[i], states.get(tensors[i], {}), groups[place]) for i, kind, place, _ in due]
+            optimizer._step_by_formula(real)
+        for node, gradient in zip(nodes, former):
+            node.grad = gradient
+    for i, gradient in whole.filled:
+        tensors[i]._node.grad = None if gradient is None else wrap(arrays[gradient], None)  # type: ignore[union-attr]
 
 
 def _is_shared(a: Any, arrays: Sequence[Any]) -> bool:
@@ -204,6 +227,9 @@ def _run(
         if any(x is not tensors[i] and np.may_share_memory(x._data, tensors[i]._data) for x in tensors):
             compiled.why_not = "a Tensor that it changes shares memory with another one"
             return None
+    if (whole.filled or whole.freed) and any(x._node is not None and (x._node.op or x._node.hooks) for x in tensors):
+        compiled.why_not = "it calls backward(), and a Tensor was computed before or has a hook"
+        return None
     try:
         found = whole.forward(*arrays)
     except Exception as error:  # an id out of range, say: the lines raise it, or catch it
@@ -211,23 +237,26 @@ def _run(
         if drawn is not None:
             current_generator().set_state(drawn)
         return None
-    results, written, saved = whole.counts
+    results, gradients, written, saved = whole.counts
     if moves:  # what is put aside may be a view of what is written next
         found = [names.copy(a) if _is_shared(a, arrays) else a for a in found]
-    for (_, holds), now in zip(whole.conditions, found[results + written + saved :]):
+    for (_, holds), now in zip(whole.conditions, found[results + gradients + written + saved :]):
         if bool(now) is not holds:
             if drawn is not None:
                 current_generator().set_state(drawn)
             compiled.why_not = "a branch is another one than in the call that was recorded"
             return None
     outs = [wrap(array, None) for array in found[:results]]
-    for (i, _), array in zip(whole.writes, found[results:]):
+    for (i, _), array in zip(whole.writes, found[results + gradients :]):
         target = tensors[i]
         if target._data.flags.writeable:
             target._data[...] = array
             mark_written(target._data)
         else:
             target._data = array
+    _fill(whole, tensors, found[results:])
+    for place in whole.freed:
+        outs[place]._node = Node(CompiledOp(whole, None, place), (), None, {}, outs[place]._data)
     if whole.with_node:
         args, kwargs = rebuilt((args, kwargs), (x for x in leaves_of((args, kwargs)) if isinstance(x, Tensor)))
 
@@ -243,7 +272,8 @@ def _run(
                 return compiled.function(*args, **kwargs)
 
         kept = {"inputs": tuple(before)}
-        put_aside = *found[:results], (*before, *found[results + written : results + written + saved])
+        start = results + gradients + written
+        put_aside = *found[:results], (*before, *found[start : start + saved])
         for place in whole.with_node:
             op = CompiledOp(whole, call, place)
             nodes = tuple([x._node if leads else None for x, leads in zip(inputs, whole.leads[place])])

@@ -16,7 +16,8 @@ import threading
 import weakref
 from array import array
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
@@ -36,8 +37,35 @@ UNSEEN = (
 )  # fmt: skip
 """Objects whose contents change without an assignment that could be compared."""
 
+UNREAD = ("state", "param_groups")
+"""What an optimiser changes in each step, and only it reads."""
+
 MOST = 100_000  # things that are watched
 SMALL = 1 << 16  # bytes of a NumPy array that is compared in each call
+
+
+class Unread(dict[Any, Any]):
+    """A state or a group of an optimiser, that only the library reads, and nobody changes."""
+
+    def __init__(self, thing: dict[Any, Any], place: int = 0) -> None:
+        super().__init__(thing)
+        self.place, self.thread = place, threading.get_ident()
+
+    @staticmethod
+    def guarded(name: str) -> Callable[..., Any]:
+        def method(self: Unread, *args: Any, **options: Any) -> Any:
+            of_users = not sys._getframe(1).f_code.co_filename.startswith(FOLDERS)
+            is_open = not of_users or (args and isinstance(args[0], str) and args[0] == "params")
+            if (name in WRITING or not is_open) and threading.get_ident() == self.thread:
+                raise NotRecorded("it reads or changes the state or the settings of an optimiser")
+            return getattr(dict, name)(self, *args, **options)
+
+        return method
+
+
+WRITING = ("__delitem__", "__setitem__", "clear", "pop", "popitem", "setdefault", "update")
+for _name in (*WRITING, "__contains__", "__getitem__", "__iter__", "__len__", "copy", "get", "items", "keys", "values"):
+    setattr(Unread, _name, Unread.guarded(_name))
 
 
 class Watched:
@@ -62,6 +90,7 @@ class Watched:
         self._names: list[tuple[dict[str, Any], str]] = []
         self._classes: list[type] = []
         self._functions: list[FunctionType] = []
+        self.optimizers: list[Any] = []
         self.identified: list[Any] = []
         self._seen: dict[int, tuple[int, Any]] = {}
         try:
@@ -115,6 +144,25 @@ class Watched:
             for name, value in was.items():
                 if vars(kind).get(name) is not value:
                     setattr(kind, name, value)
+
+    @functools.cached_property
+    def goes_back(self) -> bool:
+        """True if a function names `backward`: then the gradients of Tensors are among what it reads and writes."""
+        own = [f.__code__ for f in self._functions if not f.__code__.co_filename.startswith(FOLDERS)]
+        return any("backward" in names_in(code) for code in own)
+
+    @contextmanager
+    def unread(self) -> Iterator[None]:
+        """Refuse lines of the user's that read an optimiser's state or settings, which are not watched."""
+        former = [{name: vars(thing)[name] for name in UNREAD} for thing in self.optimizers]
+        for thing in self.optimizers:
+            groups = [Unread(group, i) for i, group in enumerate(thing.param_groups)]
+            vars(thing).update(state=Unread(thing.state), param_groups=groups)
+        try:
+            yield
+        finally:
+            for thing, own in zip(self.optimizers, former):
+                vars(thing).update(own)
 
     def _filled(self) -> list[CellType]:
         return [cell for cell in self._cells if is_filled(cell)]
@@ -178,6 +226,12 @@ class Watched:
             yield thing.__func__
         elif isinstance(thing, type):
             yield from self._of_class(thing)
+        elif hasattr(type(thing), "_step_by_formula"):  # an optimiser, whose step runs behind the program
+            self.optimizers.append(thing)
+            self._dicts.append(own := vars(thing))
+            self._lists.append(thing.param_groups)
+            yield from (type(thing), *[value for name, value in own.items() if name not in UNREAD])
+            yield from [group["params"] for group in thing.param_groups]
         elif not isinstance(thing, (ModuleType, CodeType)):
             own = getattr(thing, "__dict__", None)
             if type(own) is dict:

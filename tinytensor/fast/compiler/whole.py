@@ -61,7 +61,10 @@ class Whole:
             if node is not None:
                 node.grad = gradient
         drawn = Draws(tape)
-        modes = {"textbook": True, "observer": None, "recording": None, "told": kept_whole, "anomaly": False}
+        self.gradients: dict[tuple[int, Recorded], int] = {}  # of a Tensor, by its place: the number among results
+        self.steps: list[tuple[Any, list[tuple[int, Any, int, int]]]] = []
+        told = functools.partial(self._told, {id(x): i for i, x in enumerate(tensors)})
+        modes = {"textbook": True, "observer": None, "recording": None, "told": told, "anomaly": False}
         tape.rewrite, tape.decide = rewrite, functools.partial(self._decide, tensors)
         before, former, failed = state.change(**modes), (making.namespace, making.refused), ""
         making.namespace, making.refused = Names(tape), []
@@ -74,8 +77,7 @@ class Whole:
                 there = list(zip(now(), given, nodes))
                 if any(node is not former for (_, node, _), _, former in there):
                     raise NotRecorded("it leaves a graph in a Tensor that it was not given")
-                if any(node is not None and node.grad is not former for node, former in zip(nodes, before_call)):
-                    raise NotRecorded("it fills .grad itself; return the loss, and call backward() outside")
+                self.filled = [*self._gradients(tensors, nodes, before_call)]
                 self.writes = [(i, x) for i, ((x, *_), then, _) in enumerate(there) if x is not then]
             self.gradients_of(list(leaves_of(self.found)), nodes, given)
         except Exception as error:
@@ -89,6 +91,35 @@ class Whole:
             failed = failed or "it keeps a Tensor that it has computed"
         if failed:
             raise NotRecorded(failed)
+
+    def _told(self, places: dict[int, int], function: Any, faster: Any, given: Any, options: Any) -> Any:
+        """Put off the step of an optimiser, which nothing that is recorded may follow; write down ops of `KEPT`."""
+        if getattr(function, "__qualname__", "") != "Optimizer._step_by_formula":
+            return kept_whole(function, faster, given, options)
+        optimizer, due = given
+        self.steps.append((optimizer, []))
+        for one in due:
+            parameter, _, group = one
+            g, place = parameter.grad, places.get(id(parameter))
+            if place is None or g._node is not None or type(g._data) is not Recorded:
+                raise NotRecorded("a gradient is not one of those that backward() computes within it")
+            self.steps[-1][1].append((place, type(one), group.place, self._number(place, g._data)))
+        self.tape.rewrite = refuse_more
+        return True
+
+    def _number(self, place: int, gradient: Recorded) -> int:
+        """One result for each gradient of each Tensor, since gradients share no memory."""
+        return self.gradients.setdefault((place, gradient), len(self.gradients))
+
+    def _gradients(self, tensors: Any, nodes: Any, former: Any) -> Iterator[tuple[int, int | None]]:
+        """The places of Tensors whose `.grad` it fills, and the number of the gradient; None if it forgets one."""
+        for i, (x, node, before) in enumerate(zip(tensors, nodes, former)):
+            if node is None or node.grad is before:
+                continue
+            g, node.grad = node.grad, None
+            if g is not None and (x._node.op is not None or g._node is not None or type(g._data) is not Recorded):
+                raise NotRecorded("backward() within it keeps a graph, or leads to a Tensor that was computed before")
+            yield i, None if g is None else self._number(i, g._data)
 
     def _kept_by_others(self) -> list[Tensor]:
         """Tensors of the tape that somebody has put somewhere: a cache, or an object that is not watched."""
@@ -128,10 +159,12 @@ class Whole:
         if not all(isinstance(x._data, Recorded) for x in tensors):
             raise NotRecorded("a result does not depend on its inputs")
         results = [x._data for x in tensors]
-        with_node = [i for i, x in enumerate(tensors) if x._node is not None]
+        self.freed = [i for i, x in enumerate(tensors) if x._node is not None and x._node.freed]
+        with_node = [i for i, x in enumerate(tensors) if x._node is not None and i not in self.freed]
         scalars = [i for i in with_node if tensors[i].size == 1]
         self.with_node, self.main = with_node, (scalars or with_node or [-1])[0]
-        used = {x for line in tape.lines for x in line.operands} | {*results}
+        gradients = [x for _, x in self.gradients]
+        used = {x for line in tape.lines for x in line.operands} | {*results, *gradients}
         self.places = [i for i, x in enumerate(given) if x in used]
         inputs, own = [given[i] for i in self.places], [nodes[i] for i in self.places]
         self.leads: dict[int, list[bool]] = {}  # for each result with a node, which inputs it has a gradient for
@@ -149,14 +182,15 @@ class Whole:
             x._node = None
         written = [x for _, x in self.writes]
         checks = [*[x for x, _ in self.conditions], *tape.checks]
-        first = Program(tape, inputs, [*results, *written, *checks])
-        sums = [line.result for line in tape.needed([*results, *written], inputs) if line.name in REDUCTIONS]
+        outs = [*results, *gradients, *written]
+        first = Program(tape, inputs, [*outs, *checks])
+        sums = [line.result for line in tape.needed(outs, inputs) if line.name in REDUCTIONS]
         made = list(dict.fromkeys([*first.materialised(), *sums]))  # a number for each row is cheap to keep
         read = {x for line in tape.needed(there, [*made, *inputs]) for x in line.operands} | {*there}
         self.saved = [x for x in made if x in read]
-        outs = [*results, *written, *self.saved, *checks]
-        self.forward = Program(tape, inputs, outs, fresh=range(len(results))).prepare()
-        self.counts = len(results), len(written), len(self.saved)
+        count = len(results) + len(gradients)
+        self.forward = Program(tape, inputs, [*outs, *self.saved, *checks], fresh=range(count)).prepare()
+        self.counts = len(results), len(gradients), len(written), len(self.saved)
         self.backward = None
         if with_node:
             kept = [*inputs, *self.saved, g]
@@ -169,6 +203,10 @@ class Whole:
         found = iter(self.backward(*saved, g))
         gradients = [next(found) if leads else None for leads in self.leads[self.main]]
         return [gradient if need else None for gradient, need in zip(gradients, needs)]
+
+
+def refuse_more(*_: Any) -> None:
+    raise NotRecorded("it computes more after optimizer.step()")
 
 
 # ---- ops that remain one, with their pair made by hand
