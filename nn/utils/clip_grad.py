@@ -20,6 +20,7 @@ CHUNK = 1 << 15  # elements to copy to float64 at a time on the CPU
 
 
 @unchanged
+@may_be_faster
 def clip_grad_norm_(
     parameters: Tensors, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False
 ) -> tt.Tensor:

@@ -95,7 +95,7 @@ def accumulating(model, optimizer, x, y):
     return loss
 
 
-STEPS = [first, last, by_closure, twice, by_hand, accumulating]
+STEPS = [first, last, clipped, by_closure, twice, by_hand, accumulating]
 
 
 def train(step, model, optimizer, changes=lambda i, model, optimizer: None):
@@ -250,7 +250,6 @@ REASONS = {
     computes_more: "more after optimizer.step()",
     keeps_the_graph: "",
     in_place: "it makes a Tensor of",
-    clipped: "it asks for a number",
 }
 
 
@@ -268,6 +267,31 @@ def test_what_cannot_be_put_off_runs_by_its_lines(step):
         found.append(train(whole, model, optimizer))
     assert REASONS[step] in whole.why_not
     assert_equal(found[1], found[0])
+
+
+@pytest.mark.parametrize("norm", [0.1, 100.0])
+def test_the_norm_before_clipping_is_a_result(norm):
+    found = []
+    for compiles in (False, True):
+        model = a_model()
+        optimizer = optim.SGD(model.parameters(), lr=0.05)
+
+        def whole(x, y, model=model, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            total = nn.utils.clip_grad_norm_(model.parameters(), max_norm=norm, norm_type=3)
+            optimizer.step()
+            return {"loss": loss, "norm": total}
+
+        whole = tt.compile(whole) if compiles else whole
+        told = [whole(x, y) for x, y in batches()]
+        gradients = [p.grad.numpy() for p in model.parameters()]
+        found.append([[*map(float, (each["loss"].item(), each["norm"].item()))] for each in told] + [gradients])
+    assert whole.why_not is None
+    np.testing.assert_allclose(found[1][:-1], found[0][:-1], rtol=1e-4)
+    for a, b in zip(found[1][-1], found[0][-1], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-6)
 
 
 def test_a_schedule_outside_changes_the_rate_without_another_program():

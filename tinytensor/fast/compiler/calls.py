@@ -192,21 +192,25 @@ def _form(value: Any) -> Any:
     return Tensor if isinstance(value, Tensor) else identity(value)
 
 
-def _fill(whole: Whole, tensors: Sequence[Tensor], arrays: Sequence[Any]) -> None:
-    """Fill `.grad` as the function does, and make the steps of optimisers."""
-    for optimizer, due in whole.steps:
-        nodes: list[Any] = [tensors[i]._node for i, *_ in due]
-        former = [node.grad for node in nodes]
-        for node, (*_, number) in zip(nodes, due):
-            node.grad = wrap(arrays[number], None)
-        with no_grad(), np.errstate(all="ignore"):
-            states, groups = optimizer.state, optimizer.param_groups
-            real = [kind(tensors[i], states.get(tensors[i], {}), groups[place]) for i, kind, place, _ in due]
-            optimizer._step_by_formula(real)
-        for node, gradient in zip(nodes, former):
-            node.grad = gradient
-    for i, gradient in whole.filled:
-        tensors[i]._node.grad = None if gradient is None else wrap(arrays[gradient], None)  # type: ignore[union-attr]
+def _fill(whole: Whole, tensors: Sequence[Tensor], arrays: Sequence[Any]) -> dict[Any, Tensor]:
+    """Fill `.grad` as the function does, and do what was put off; gives what that returns."""
+    found: dict[Any, Tensor] = {}
+    for how, due, more, out in whole.actions:
+        read = [tensors[i] for i, _ in due]
+        former = [x.grad for x in read]
+        for x, (_, number) in zip(read, due):
+            x._node.grad = wrap(arrays[number], None)  # type: ignore[union-attr]
+        if out is not None:
+            found[out] = how(read, *more)
+        else:
+            with no_grad(), np.errstate(all="ignore"):
+                states, groups = how.state, how.param_groups
+                how._step_by_formula([kind(x, states.get(x, {}), groups[i]) for x, (kind, i) in zip(read, more)])
+        for x, gradient in zip(read, former):
+            x._node.grad = gradient  # type: ignore[union-attr]
+    for i, place in whole.filled:
+        tensors[i]._node.grad = None if place is None else wrap(arrays[place], None)  # type: ignore[union-attr]
+    return found
 
 
 def _is_shared(a: Any, arrays: Sequence[Any]) -> bool:
@@ -231,7 +235,7 @@ def _run(
         compiled.why_not = "it calls backward(), and a Tensor was computed before or has a hook"
         return None
     try:
-        found = whole.forward(*arrays)
+        found = whole.forward(*arrays, *[np.zeros(x.shape, x.dtype) for x in whole.later])
     except Exception as error:  # an id out of range, say: the lines raise it, or catch it
         compiled.why_not = f"{type(error).__name__}: {error}"
         if drawn is not None:
@@ -254,7 +258,8 @@ def _run(
             mark_written(target._data)
         else:
             target._data = array
-    _fill(whole, tensors, found[results:])
+    done = _fill(whole, tensors, found[results:])
+    outs = [done.get(x, out) for x, out in zip(whole.forward.results, outs)] if done else outs
     for place in whole.freed:
         outs[place]._node = Node(CompiledOp(whole, None, place), (), None, {}, outs[place]._data)
     if whole.with_node:

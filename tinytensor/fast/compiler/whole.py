@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import RLock, get_ident
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -62,7 +62,7 @@ class Whole:
                 node.grad = gradient
         drawn = Draws(tape)
         self.gradients: dict[tuple[int, Recorded], int] = {}  # of a Tensor, by its place: the number among results
-        self.steps: list[tuple[Any, list[tuple[int, Any, int, int]]]] = []
+        self.actions: list[Action] = []
         told = functools.partial(self._told, {id(x): i for i, x in enumerate(tensors)})
         modes = {"textbook": True, "observer": None, "recording": None, "told": told, "anomaly": False}
         tape.rewrite, tape.decide = rewrite, functools.partial(self._decide, tensors)
@@ -93,17 +93,28 @@ class Whole:
             raise NotRecorded(failed)
 
     def _told(self, places: dict[int, int], function: Any, faster: Any, given: Any, options: Any) -> Any:
-        """Put off the step of an optimiser, which nothing that is recorded may follow; write down ops of `KEPT`."""
-        if getattr(function, "__qualname__", "") != "Optimizer._step_by_formula":
-            return kept_whole(function, faster, given, options)
-        optimizer, due = given
-        self.steps.append((optimizer, []))
-        for one in due:
-            parameter, _, group = one
+        """Put off what acts on gradients, which nothing that is recorded may follow; write down ops of `KEPT`."""
+        name = getattr(function, "__qualname__", "")
+        if name == "Optimizer._step_by_formula":
+            optimizer, due = given
+            more = [(type(one), one.group.place) for one in due]
+            return self._put_off(places, optimizer, [one.parameter for one in due], more)
+        if name == "clip_grad_norm_":
+            parameters, *rest = given or [options.pop("parameters")]
+            parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+            parameters = [x for x in parameters if x.grad is not None]
+            norm = self.tape.input(np.empty((), np.result_type(np.float32, *[x.grad.dtype for x in parameters])))
+            self._put_off(places, functools.partial(function, **options), parameters, rest, norm)
+            return wrap(norm, None)
+        return kept_whole(function, faster, given, options)
+
+    def _put_off(self, places: dict[int, int], how: Any, parameters: list[Any], more: Any, out: Any = None) -> bool:
+        self.actions.append(Action(how, due := [], more, out))
+        for parameter in parameters:
             g, place = parameter.grad, places.get(id(parameter))
             if place is None or g._node is not None or type(g._data) is not Recorded:
                 raise NotRecorded("a gradient is not one of those that backward() computes within it")
-            self.steps[-1][1].append((place, type(one), group.place, self._number(place, g._data)))
+            due.append((place, self._number(place, g._data)))
         self.tape.rewrite = refuse_more
         return True
 
@@ -183,6 +194,8 @@ class Whole:
         written = [x for _, x in self.writes]
         checks = [*[x for x, _ in self.conditions], *tape.checks]
         outs = [*results, *gradients, *written]
+        self.later = [action.out for action in self.actions if action.out is not None]  # in a call anything
+        inputs = [*inputs, *self.later]
         first = Program(tape, inputs, [*outs, *checks])
         sums = [line.result for line in tape.needed(outs, inputs) if line.name in REDUCTIONS]
         made = list(dict.fromkeys([*first.materialised(), *sums]))  # a number for each row is cheap to keep
@@ -205,8 +218,24 @@ class Whole:
         return [gradient if need else None for gradient, need in zip(gradients, needs)]
 
 
+class Action(NamedTuple):
+    """What comes after a program: the step of an optimiser, or clipping.
+
+    Attributes:
+        how: the optimiser, or the function.
+        due: the places of the Tensors whose gradients it reads, and the numbers of those.
+        more: for each the kind and the place of its group; or the function's further arguments.
+        out: on the tape, what the function returns.
+    """
+
+    how: Any
+    due: list[tuple[int, int]]
+    more: Any
+    out: Recorded | None
+
+
 def refuse_more(*_: Any) -> None:
-    raise NotRecorded("it computes more after optimizer.step()")
+    raise NotRecorded("it computes more after optimizer.step() or clip_grad_norm_()")
 
 
 # ---- ops that remain one, with their pair made by hand
