@@ -13,6 +13,7 @@ import os
 import random
 import secrets
 import sys
+import threading
 import time
 import uuid
 import weakref
@@ -469,3 +470,121 @@ def test_the_first_batch_is_not_kept():
     del batch
     gc.collect()
     assert gone() is None
+
+
+def test_counters_of_every_kind_count_once_if_it_cannot_be_recorded():
+    numbers, things, slots = np.zeros(3), set(range(20)), Slots(0)
+
+    class Counter:
+        pass
+
+    def function(x):
+        numbers[0] += 1
+        things.pop()
+        slots.k += 1
+        Counter.n = getattr(Counter, "n", 0) + 1
+        function.calls = getattr(function, "calls", 0) + 1
+        return x * 2
+
+    compiled = tt.compile(function)
+    for _ in range(5):
+        compiled(x)
+    assert (numbers[0], len(things), slots.k, Counter.n, function.calls) == (5, 15, 5, 5, 5)
+
+
+def test_attributes_of_functions_are_settings():
+    def function(x):
+        return x * function.scale
+
+    compiled = tt.compile(function)
+    for scale in (1.0, 2.0, 3.0):
+        function.scale = scale
+        assert compiled(x).tolist() == [scale] * 3
+
+
+def test_a_type_is_that_of_the_lines():
+    compiled = tt.compile(lambda x: x * 2 if type(x) is tt.Tensor else x * 3)
+    assert compiled(x).tolist() == [2, 2, 2]
+    assert "asks for a type" in compiled.why_not
+
+
+def test_a_seed_within_it_holds_in_each_call():
+    dropout = nn.Dropout(0.5)
+
+    @tt.compile
+    def function(x):
+        tt.manual_seed(3)
+        return dropout(x)
+
+    assert function(tt.ones(20)).tolist() == function(tt.ones(20)).tolist()
+    assert "draws random numbers" in function.why_not
+
+
+def test_what_is_in_a_finally_happens_once_in_each_call(capfd, tmp_path):
+    path = tmp_path / "log.txt"
+
+    def function(x):
+        with contextlib.suppress(ValueError):
+            try:
+                print("said")
+            finally:
+                with path.open("a") as file:
+                    file.write("x")
+        return x * 2
+
+    compiled = tt.compile(function)
+    for _ in range(3):
+        compiled(x)
+    assert path.read_text() == "xxx"
+    assert capfd.readouterr().out == "said\n" * 3
+    assert sys.gettrace() is None
+
+
+def test_integers_stay_integers():
+    a = tt.asarray([[1], [2]])
+    found = tt.compile(lambda a, b: a @ b)(a, a.T)
+    assert (found.dtype, found.tolist()) == (tt.int64, [[1, 2], [2, 4]])
+
+
+def test_other_threads_make_tuples_meanwhile():
+    errors, done = [], threading.Event()
+
+    def load():
+        while not done.is_set():
+            try:
+                tuple(i for i in range(60))
+            except SystemError as error:
+                errors.append(error)
+
+    thread, former = threading.Thread(target=load), sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    thread.start()
+    try:
+        for _ in range(10):
+            layer = nn.Linear(3, 3)
+            tt.compile(lambda x: layer(x))(x)
+    finally:
+        done.set()
+        thread.join()
+        sys.setswitchinterval(former)
+    assert not errors
+
+
+def test_a_log_that_is_switched_on_later_is_written(caplog):
+    logger = logging.getLogger("of this test, later")
+    logger.setLevel(logging.ERROR)
+
+    def function(x):
+        logging.getLogger("of this test, later").info("said")
+        return x * 2
+
+    compiled = tt.compile(function)
+    compiled(x)
+    assert compiled.why_not.endswith("it logs")
+
+
+def test_why_not_is_told_where_none_of_many_calls_had_a_program():
+    compiled = tt.compile(lambda x, k: x * k)
+    for k in range(30):
+        assert compiled(x, float(k)).tolist() == [k] * 3
+    assert "had a program" in compiled.why_not

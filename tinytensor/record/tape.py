@@ -410,6 +410,8 @@ def _call(name: str, *arguments: Any, **options: Any) -> Any:
     takes_all = known.tape.takes_all
     if _has_arrays((arguments, tuple(options.values())), 0 if takes_all else 1):
         raise NotRecorded(f"xp.{name} meets an array that it was not given")
+    if options.get("out") is not None:
+        raise NotRecorded(f"xp.{name} writes into an array")
     if name in ELEMENTWISE and not options:
         shape = np.broadcast_shapes(*[value.shape for value in arguments if isinstance(value, Recorded)])
         return known.tape.write(name, arguments, {}, shape, _dtype(name, *arguments))

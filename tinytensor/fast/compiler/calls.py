@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from ...grad_mode import enable_grad, no_grad
 from ...modes import state
 from ...node import Node, mark_written
 from ...primitive import Primitive
-from ...random import Generator, current_generator, using
+from ...random import Generator, current_generator, default_generator, using
 from ...record.tape import NotRecorded, identity
 from ...tensor import Tensor, wrap
 from ..texts import Count
@@ -86,6 +86,7 @@ def compute(compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
         own = compiled.programs = Programs()
     if own.misses > MISSES and own.misses % MOST:
         own.misses += 1
+        compiled.why_not = f"none of the last {MISSES} calls and more had a program that was there"
         return None
     if state.plain is None or state.recording is not None or state.anomaly:
         compiled.why_not = "each op is recorded, watched or checked"
@@ -137,18 +138,20 @@ def _record(watched: Watched, function: Any, args: Any, kwargs: Any, tensors: li
     """The program for a call, or why there is none."""
     copies, name = watched.copies(), getattr(function, "__name__", type(function).__name__)
     arguments, drawn = Watched((args, kwargs)), np.random.get_state()  # noqa: NPY002
-    given = arguments.copies()
+    given, own = arguments.copies(), default_generator
+    state_of_own = own.get_state()
     try:
         with watched.unread():
-            found = Whole(functools.partial(function, *args, **kwargs), tensors, needs, name)
+            found = Whole(functools.partial(function, *args, **kwargs), tensors, needs, name, watched.goes_back)
     except NotRecorded as error:
         return str(error)
     finally:
-        if assigned := not (watched.holds() and arguments.holds()):
+        if assigned := watched.replaced or not (watched.holds() and arguments.holds()):
             watched.put_back(copies)
             arguments.put_back(given)
-        if draws := not all(map(np.array_equal, np.random.get_state(), drawn)):  # noqa: NPY002
+        if draws := not all(map(np.array_equal, np.random.get_state(), drawn)) or own.get_state() != state_of_own:  # noqa: NPY002
             np.random.set_state(drawn)  # noqa: NPY002
+            own.set_state(state_of_own)
     if draws:
         return f"{name} draws random numbers; make them an input"
     if assigned:
@@ -195,21 +198,25 @@ def _form(value: Any) -> Any:
 def _fill(whole: Whole, tensors: Sequence[Tensor], arrays: Sequence[Any]) -> dict[Any, Tensor]:
     """Fill `.grad` as the function does, and do what was put off; gives what that returns."""
     found: dict[Any, Tensor] = {}
+
+    def fill(due: Iterable[tuple[int, int | None]]) -> None:
+        for i, place in due:
+            tensors[i]._node.grad = None if place is None else wrap(arrays[place], None)  # type: ignore[union-attr]
+
+    forgotten = {i: tensors[i].grad for _, due, *_ in whole.actions for i, _ in due}
+    fill([(i, place) for i, place in whole.filled if place is not None])
     for how, due, more, out in whole.actions:
         read = [tensors[i] for i, _ in due]
-        former = [x.grad for x in read]
-        for x, (_, number) in zip(read, due):
-            x._node.grad = wrap(arrays[number], None)  # type: ignore[union-attr]
+        fill(due)
         if out is not None:
             found[out] = how(read, *more)
         else:
             with no_grad(), np.errstate(all="ignore"):
                 states, groups = how.state, how.param_groups
                 how._step_by_formula([kind(x, states.get(x, {}), groups[i]) for x, (kind, i) in zip(read, more)])
-        for x, gradient in zip(read, former):
-            x._node.grad = gradient  # type: ignore[union-attr]
-    for i, place in whole.filled:
-        tensors[i]._node.grad = None if place is None else wrap(arrays[place], None)  # type: ignore[union-attr]
+    for i, gradient in forgotten.items():
+        tensors[i]._node.grad = gradient  # type: ignore[union-attr]
+    fill(whole.filled)
     return found
 
 

@@ -192,7 +192,7 @@ def computed_once(lines: Sequence[Line], given: set[Recorded]) -> dict[Recorded,
         ):
             continue
         if line.name == "full" or (line.name in VIEWS and line.operands[0] in numbers):
-            numbers[line.result] = line
+            numbers[line.result] = numbers[line.operands[0]] if line.operands else line
             continue
         for x in line.operands:
             if x in numbers:

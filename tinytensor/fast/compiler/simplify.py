@@ -22,7 +22,7 @@ def rewrite(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> R
 
 def _matmul(a: Recorded, b: Recorded) -> Any:
     """Columns times rows: products of numbers. Rows of several matrices times one and the same: one longer matrix."""
-    if min(a.ndim, b.ndim) > 1 == a.shape[-1] and a.dtype == b.dtype:
+    if min(a.ndim, b.ndim) > 1 == a.shape[-1] and a.dtype == b.dtype and a.dtype.kind == "f":
         return NAMES.add(NAMES.multiply(a, b), 0.0)  # a sum begins with 0, so that it is no -0
     if not a.ndim > 2 == b.ndim or not a.size:
         return None

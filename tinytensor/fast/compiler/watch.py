@@ -28,11 +28,12 @@ from ...random import Generator
 from ...record.compiled import Compiled
 from ...record.tape import NotRecorded, identity
 from ...tensor import Tensor
-from .jit import FOLDERS, INSTALLED, is_filled, names_in
+from .jit import FOLDERS, INSTALLED, codes_in, is_filled, names_in
 
 SETTINGS = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
 UNSEEN = (
-    array, deque, random.Random, np.random.Generator, np.random.RandomState, Generator, weakref.ref, ContextVar,
+    array, bytearray, deque, memoryview, random.Random,
+    np.random.Generator, np.random.RandomState, Generator, weakref.ref, ContextVar,
     MappingProxyType, threading.local,
 )  # fmt: skip
 """Objects whose contents change without an assignment that could be compared."""
@@ -40,31 +41,40 @@ UNSEEN = (
 UNREAD = ("state", "param_groups")
 """What an optimiser changes in each step, and only it reads."""
 
+READING = ("step", "zero_grad")
+"""Its methods that may read it while a function is recorded."""
+
+GRADIENTS = frozenset({"backward", "grad", "zero_grad", "clip_grad_norm_"})
+"""Names of what reads or fills `.grad`."""
+
 MOST = 100_000  # things that are watched
 SMALL = 1 << 16  # bytes of a NumPy array that is compared in each call
 
 
 class Unread(dict[Any, Any]):
-    """A state or a group of an optimiser, that only the library reads, and nobody changes."""
+    """A state or a group of an optimiser, that only some lines of the library read, and nobody changes."""
 
-    def __init__(self, thing: dict[Any, Any], place: int = 0) -> None:
+    def __init__(self, thing: dict[Any, Any], codes: list[CodeType], place: int = 0) -> None:
         super().__init__(thing)
-        self.place, self.thread = place, threading.get_ident()
+        self.codes, self.place, self.thread = codes, place, threading.get_ident()
 
     @staticmethod
     def guarded(name: str) -> Callable[..., Any]:
         def method(self: Unread, *args: Any, **options: Any) -> Any:
-            of_users = not sys._getframe(1).f_code.co_filename.startswith(FOLDERS)
-            is_open = not of_users or (args and isinstance(args[0], str) and args[0] == "params")
-            if (name in WRITING or not is_open) and threading.get_ident() == self.thread:
+            is_open = name not in WRITING and sys._getframe(1).f_code in self.codes
+            is_open = is_open or (name == "__getitem__" and isinstance(args[0], str) and args[0] == "params")
+            if not is_open and threading.get_ident() == self.thread:
                 raise NotRecorded("it reads or changes the state or the settings of an optimiser")
             return getattr(dict, name)(self, *args, **options)
 
         return method
 
 
-WRITING = ("__delitem__", "__setitem__", "clear", "pop", "popitem", "setdefault", "update")
-for _name in (*WRITING, "__contains__", "__getitem__", "__iter__", "__len__", "copy", "get", "items", "keys", "values"):
+WRITING = ("__delitem__", "__ior__", "__setitem__", "clear", "pop", "popitem", "setdefault", "update")
+for _name in (
+    *WRITING, "__contains__", "__eq__", "__getitem__", "__iter__", "__len__", "__ne__", "__or__", "__repr__",
+    "__reversed__", "__ror__", "copy", "get", "items", "keys", "values",
+):  # fmt: skip
     setattr(Unread, _name, Unread.guarded(_name))
 
 
@@ -121,6 +131,7 @@ class Watched:
         """What is in the containers, for `put_back`."""
         found = [*map(dict, self._dicts), *map(list, self._lists), *[c.cell_contents for c in self._filled()]]
         found += [space.get(name, self) for space, name in self._names]
+        found += [set(things) for things in self._sets] + [_in_slot(thing, slot, self) for thing, slot in self._slots]
         return found + [dict(vars(kind)) for kind in self._classes]
 
     def put_back(self, copies: list[Any]) -> None:
@@ -140,27 +151,46 @@ class Watched:
                 space[name] = value
             else:
                 space.pop(name, None)
+        for members in self._sets:
+            members.clear()
+            members.update(next(there))
+        for thing, slot in self._slots:
+            if (value := next(there)) is not self:
+                slot.__set__(thing, value)
+            elif _in_slot(thing, slot, self) is not self:
+                slot.__delete__(thing)
+        for known, numbers in self._arrays:
+            known[...] = np.frombuffer(numbers, known.dtype).reshape(known.shape)
         for kind, was in zip(self._classes, there):
+            for name in vars(kind).keys() - was.keys():
+                delattr(kind, name)
             for name, value in was.items():
                 if vars(kind).get(name) is not value:
                     setattr(kind, name, value)
 
     @functools.cached_property
     def goes_back(self) -> bool:
-        """True if a function names `backward`: then the gradients of Tensors are among what it reads and writes."""
+        """True if a function names what reads or fills `.grad`: then gradients are among what it reads and writes."""
         own = [f.__code__ for f in self._functions if not f.__code__.co_filename.startswith(FOLDERS)]
-        return any("backward" in names_in(code) for code in own)
+        return bool(self.optimizers) or any(not GRADIENTS.isdisjoint(names_in(code)) for code in own)
 
     @contextmanager
     def unread(self) -> Iterator[None]:
-        """Refuse lines of the user's that read an optimiser's state or settings, which are not watched."""
+        """Refuse lines that read or change an optimiser's state or settings, which are not watched."""
         former = [{name: vars(thing)[name] for name in UNREAD} for thing in self.optimizers]
+        guards = []
         for thing in self.optimizers:
-            groups = [Unread(group, i) for i, group in enumerate(thing.param_groups)]
-            vars(thing).update(state=Unread(thing.state), param_groups=groups)
+            base = next(base for base in type(thing).__mro__ if "_step_by_formula" in vars(base))
+            codes = [code for name in READING for code in codes_in(vars(base)[name].__code__)]
+            groups = tuple([Unread(group, codes, i) for i, group in enumerate(thing.param_groups)])
+            guards.append({"state": Unread(thing.state, codes), "param_groups": groups})
+            vars(thing).update(guards[-1])
         try:
             yield
         finally:
+            self.replaced = any(
+                vars(t).get(k) is not v for t, own in zip(self.optimizers, guards) for k, v in own.items()
+            )
             for thing, own in zip(self.optimizers, former):
                 vars(thing).update(own)
 
@@ -182,7 +212,8 @@ class Watched:
                 raise NotRecorded(f"it reaches {MOST} things or more")
             self._seen[id(thing)] = len(self._seen), thing  # kept, so that no other thing gets its id
             inside = list(self._inside(thing))
-            if isinstance(thing, Tensor) or (inside and not isinstance(thing, (FunctionType, type))):
+            by_id = isinstance(thing, (FunctionType, type)) or hasattr(type(thing), "_step_by_formula")
+            if isinstance(thing, Tensor) or (inside and not by_id):
                 yield type(thing), len(inside)
             else:
                 self.identified.append(thing)
@@ -230,6 +261,7 @@ class Watched:
             self.optimizers.append(thing)
             self._dicts.append(own := vars(thing))
             self._lists.append(thing.param_groups)
+            self._names += [(group, "params") for group in thing.param_groups]
             yield from (type(thing), *[value for name, value in own.items() if name not in UNREAD])
             yield from [group["params"] for group in thing.param_groups]
         elif not isinstance(thing, (ModuleType, CodeType)):
@@ -262,6 +294,8 @@ class Watched:
             cells = [cell for cell in cells if isinstance(cell.cell_contents, (FunctionType, MethodType, Compiled))]
         self._cells += cells
         yield from [cell.cell_contents for cell in cells]
+        if not is_ours:
+            yield vars(function)
         yield from (code, getattr(function, "__wrapped__", None), function.__defaults__, function.__kwdefaults__)
         spaces, names = [function.__globals__] * (not is_ours), names_in(code)
         spaces += [vars(sys.modules[name]) for name in names if spaces and _is_of_users(sys.modules.get(name))]
@@ -290,8 +324,8 @@ def _slots(base: type) -> list[str]:
     return [name for name in ([names] if isinstance(names, str) else names) if name in vars(base)]
 
 
-def _in_slot(thing: Any, slot: Any) -> Any:
+def _in_slot(thing: Any, slot: Any, missing: Any = None) -> Any:
     try:
         return slot.__get__(thing)
     except AttributeError:
-        return None
+        return missing

@@ -25,7 +25,7 @@ from ...modes import Replaceable, state
 from ...node import Node, leaf
 from ...primitive import OPS, Primitive, gather, has_pair
 from ...random import Generator, current_generator, using
-from ...record.tape import NAMES, REDUCTIONS, Names, NotRecorded, Recorded, Tape
+from ...record.tape import NAMES, REDUCTIONS, VIEWS, Names, NotRecorded, Recorded, Tape
 from ...tensor import Tensor, wrap
 from ..workers import InterruptsLater
 from .effects import refused as calls_refused
@@ -44,22 +44,26 @@ class Whole:
         function: takes no arguments; it reads the Tensors.
         tensors: those that it is given or reaches by itself.
         needs: for which of them a gradient is computed.
+        goes_back: whether it may read and fill `.grad`.
 
     Raises NotRecorded, with the file and the line, if it cannot be recorded.
     """
 
     def __init__(
-        self, function: Callable[[], Any], tensors: Sequence[Tensor], needs: Sequence[bool], name: str
-    ) -> None:
+        self, function: Callable[[], Any], tensors: Sequence[Tensor], needs: Sequence[bool], name: str,
+        goes_back: bool = False,
+    ) -> None:  # fmt: skip
         self.name, self.names = name, list[str]()
         self.conditions: list[tuple[Recorded, bool]] = []
         self.tape = tape = Tape(takes_all=True)
         given = [tape.input(x._data) for x in tensors]
         nodes = [leaf(x) if need else None for x, need in zip(given, needs)]
-        before_call = [None if x._node is None else x._node.grad for x in tensors]
-        for node, gradient in zip(nodes, before_call):
-            if node is not None:
+        self._before = [None if x._node is None else x._node.grad for x in tensors]
+        for node, gradient in zip(nodes, self._before):
+            if node is not None and goes_back:
                 node.grad = gradient
+            elif node is not None:
+                node.__class__ = Without
         drawn = Draws(tape)
         self.gradients: dict[tuple[int, Recorded], int] = {}  # of a Tensor, by its place: the number among results
         self.actions: list[Action] = []
@@ -68,6 +72,8 @@ class Whole:
         tape.rewrite, tape.decide = rewrite, functools.partial(self._decide, tensors)
         before, former, failed = state.change(**modes), (making.namespace, making.refused), ""
         making.namespace, making.refused = Names(tape), []
+        collects = gc.isenabled()
+        gc.disable()  # what others leave behind must not end in the recording
         try:
             with standing_in(tensors, given, nodes) as now, using(drawn):
                 with calls_refused(making.refused):
@@ -77,12 +83,18 @@ class Whole:
                 there = list(zip(now(), given, nodes))
                 if any(node is not former for (_, node, _), _, former in there):
                     raise NotRecorded("it leaves a graph in a Tensor that it was not given")
-                self.filled = [*self._gradients(tensors, nodes, before_call)]
+                if any(node is not None and node.hooks for node in nodes):
+                    raise NotRecorded("it registers a hook")
+                self.filled = [*self._gradients(tensors, nodes, self._before)] if goes_back else []
                 self.writes = [(i, x) for i, ((x, *_), then, _) in enumerate(there) if x is not then]
-            self.gradients_of(list(leaves_of(self.found)), nodes, given)
+            with calls_refused(making.refused):  # of hooks
+                self._write_gradients(nodes, given)
+            self._make_programs([given[i] for i in self.places])
         except Exception as error:
             failed = reason(error)
         finally:
+            if collects:
+                gc.enable()
             making.namespace, making.refused = former
             state.change(**before)
             tape.decide = None
@@ -103,6 +115,10 @@ class Whole:
             parameters, *rest = given or [options.pop("parameters")]
             parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
             parameters = [x for x in parameters if x.grad is not None]
+            if any(x.grad is self._before[places[id(x)]] for x in parameters if id(x) in places):
+                raise NotRecorded("it clips a gradient that it does not compute")
+            if any(isinstance(x, Tensor) for x in (*rest, *options.values())):
+                raise NotRecorded("it clips by a Tensor")
             norm = self.tape.input(np.empty((), np.result_type(np.float32, *[x.grad.dtype for x in parameters])))
             self._put_off(places, functools.partial(function, **options), parameters, rest, norm)
             return wrap(norm, None)
@@ -135,7 +151,7 @@ class Whole:
     def _kept_by_others(self) -> list[Tensor]:
         """Tensors of the tape that somebody has put somewhere: a cache, or an object that is not watched."""
         results = {id(x) for x in leaves_of(getattr(self, "found", None))}
-        found = [x for x in gc.get_objects() if issubclass(type(x), Tensor) and id(x) not in results]
+        found = [x for x in _tensors() if id(x) not in results]
         return [x for x in found if type(array := getattr(x, "_data", None)) is Recorded and array.tape is self.tape]
 
     def _compute_kept(self, tensors: Sequence[Tensor]) -> None:
@@ -164,50 +180,63 @@ class Whole:
         self.conditions.append((x, holds := bool(there[x])))
         return holds
 
-    def gradients_of(self, leaves: list[Any], nodes: Sequence[Node | None], given: Sequence[Recorded]) -> None:
-        """Write down the gradients, and make the programs."""
-        tape, tensors = self.tape, [x for x in leaves if isinstance(x, Tensor)]
-        if not all(isinstance(x._data, Recorded) for x in tensors):
+    def _write_gradients(self, nodes: Sequence[Node | None], given: Sequence[Recorded]) -> None:
+        """Write down the gradient of the main result for each input that it leads to."""
+        results = [x for x in leaves_of(self.found) if isinstance(x, Tensor)]
+        if not all(isinstance(x._data, Recorded) for x in results):
             raise NotRecorded("a result does not depend on its inputs")
-        results = [x._data for x in tensors]
-        self.freed = [i for i, x in enumerate(tensors) if x._node is not None and x._node.freed]
-        with_node = [i for i, x in enumerate(tensors) if x._node is not None and i not in self.freed]
-        scalars = [i for i in with_node if tensors[i].size == 1]
-        self.with_node, self.main = with_node, (scalars or with_node or [-1])[0]
-        gradients = [x for _, x in self.gradients]
-        used = {x for line in tape.lines for x in line.operands} | {*results, *gradients}
+        self.results = [x._data for x in results]
+        self.freed = [i for i, x in enumerate(results) if x._node is not None and x._node.freed]
+        self.with_node = [i for i, x in enumerate(results) if x._node is not None and i not in self.freed]
+        scalars = [i for i in self.with_node if results[i].size == 1]
+        self.main = (scalars or self.with_node or [-1])[0]
+        used = {x for line in self.tape.lines for x in line.operands}
+        used |= {*self.results, *[x for _, x in self.gradients]}
         self.places = [i for i, x in enumerate(given) if x in used]
-        inputs, own = [given[i] for i in self.places], [nodes[i] for i in self.places]
+        own = [nodes[i] for i in self.places]
         self.leads: dict[int, list[bool]] = {}  # for each result with a node, which inputs it has a gradient for
-        for i in with_node:
-            behind = set(reachable([node_of(tensors[i], self.name)]))
+        for i in self.with_node:
+            behind = set(reachable([node_of(results[i], self.name)]))
             self.leads[i] = [node in behind for node in own]
-        there: list[Any] = []
-        if with_node:
-            main = tensors[self.main]
-            g = tape.input(main._data)
-            wanted = [node for node, leads in zip(own, self.leads[self.main]) if node is not None and leads]
-            found = run([(node_of(main, self.name), wrap(g, None))], wanted, True, False)
-            there = [found[node] for node in wanted]
-        for x in tensors:
+        computed = {x for _, x in self.gradients}
+        if self.actions and (self.with_node or any(self._is_seen(x) for x in self.results)):
+            raise NotRecorded("it returns what optimizer.step() or clip_grad_norm_() changes, or a graph")
+        if any(x in computed for x in self.results):
+            raise NotRecorded("it returns a gradient that is in .grad as well")
+        self.seed, self.wanted = None, list[Recorded]()
+        if self.with_node:
+            main = results[self.main]
+            self.seed = self.tape.input(main._data)
+            leading = [node for node, leads in zip(own, self.leads[self.main]) if node is not None and leads]
+            found = run([(node_of(main, self.name), wrap(self.seed, None))], leading, True, False)
+            self.wanted = [found[node] for node in leading]
+        for x in results:
             x._node = None
-        written = [x for _, x in self.writes]
+
+    def _is_seen(self, x: Recorded) -> bool:
+        """True for an input of the function, or a view of one."""
+        while (line := self.tape.makers.get(x)) is not None and line.name in (*VIEWS, "getitem", "broadcast_to"):
+            x = line.operands[0]
+        return line is None and all(x is not action.out for action in self.actions)
+
+    def _make_programs(self, inputs: list[Recorded]) -> None:
+        """Compile the list: forward, with what backward reads again among its results, and backward."""
+        tape, gradients, written = self.tape, [x for _, x in self.gradients], [x for _, x in self.writes]
         checks = [*[x for x, _ in self.conditions], *tape.checks]
-        outs = [*results, *gradients, *written]
         self.later = [action.out for action in self.actions if action.out is not None]  # in a call anything
-        inputs = [*inputs, *self.later]
+        inputs, outs = [*inputs, *self.later], [*self.results, *gradients, *written]
         first = Program(tape, inputs, [*outs, *checks])
         sums = [line.result for line in tape.needed(outs, inputs) if line.name in REDUCTIONS]
         made = list(dict.fromkeys([*first.materialised(), *sums]))  # a number for each row is cheap to keep
-        read = {x for line in tape.needed(there, [*made, *inputs]) for x in line.operands} | {*there}
+        read = {x for line in tape.needed(self.wanted, [*made, *inputs]) for x in line.operands} | {*self.wanted}
         self.saved = [x for x in made if x in read]
-        count = len(results) + len(gradients)
-        self.forward = Program(tape, inputs, [*outs, *self.saved, *checks], fresh=range(count)).prepare()
-        self.counts = len(results), len(gradients), len(written), len(self.saved)
+        fresh = range(len(self.results) + len(gradients))
+        self.forward = Program(tape, inputs, [*outs, *self.saved, *checks], fresh).prepare()
+        self.counts = len(self.results), len(gradients), len(written), len(self.saved)
         self.backward = None
-        if with_node:
-            kept = [*inputs, *self.saved, g]
-            self.backward = Program(tape, kept, there, fresh=range(len(there))).prepare()
+        if self.seed is not None:
+            kept = [*inputs, *self.saved, self.seed]
+            self.backward = Program(tape, kept, self.wanted, fresh=range(len(self.wanted))).prepare()
         self.draws = any(line.name == "draw" for line in tape.lines)
 
     def differentiate(self, g: Any, saved: Sequence[Any], needs: Sequence[bool]) -> list[Any]:
@@ -216,6 +245,28 @@ class Whole:
         found = iter(self.backward(*saved, g))
         gradients = [next(found) if leads else None for leads in self.leads[self.main]]
         return [gradient if need else None for gradient, need in zip(gradients, needs)]
+
+
+def _tensors() -> list[Tensor]:
+    """All Tensors. Each refers to its type; a list of all objects would hold some that other threads still make."""
+    kinds, waiting = set[type](), [Tensor]
+    while waiting:
+        kind = waiting.pop()
+        kinds.add(kind)
+        waiting += type.__subclasses__(kind)
+    return [x for x in gc.get_referrers(*kinds) if type(x) in kinds]
+
+
+class Without(Node):
+    """The leaf of a Tensor whose `.grad` is not part of the key."""
+
+    @property
+    def grad(self) -> Any:
+        raise NotRecorded("it reads or fills .grad, and none of its functions names it")
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        raise NotRecorded("it reads or fills .grad, and none of its functions names it")
 
 
 class Action(NamedTuple):
