@@ -588,3 +588,17 @@ def test_why_not_is_told_where_none_of_many_calls_had_a_program():
     for k in range(30):
         assert compiled(x, float(k)).tolist() == [k] * 3
     assert "had a program" in compiled.why_not
+
+
+def test_a_lock_is_free_behind_the_recording():
+    lock = threading.Lock()
+
+    def function(x):
+        with lock:
+            return x * 2
+
+    compiled = tt.compile(function)
+    for _ in range(3):
+        assert compiled(x).tolist() == [2, 2, 2]
+    assert not lock.locked()
+    assert compiled.why_not is not None

@@ -269,12 +269,12 @@ def clipped_by_a_tensor(model, optimizer, x, y):
     return loss
 
 
-OTHER = tt.ones(2).requires_grad_()
+OTHER = tt.ones(8).requires_grad_()
 
 
 def clipped_elsewhere(model, optimizer, x, y):
     if OTHER.grad is None:
-        OTHER.grad = tt.ones(2)
+        OTHER.grad = tt.ones(8)
     optimizer.zero_grad()
     loss = F.cross_entropy(model(x), y)
     loss.backward()
@@ -299,6 +299,12 @@ def returns_a_view(model, optimizer, x, y):
     return view
 
 
+def leaves_a_weight_as_gradient(model, optimizer, x, y):
+    loss = first(model, optimizer, x, y)
+    OTHER.grad = model[0].bias.detach()
+    return loss
+
+
 def forgets_its_state(model, optimizer, x, y):
     optimizer.state = {}
     return first(model, optimizer, x, y)
@@ -321,6 +327,7 @@ REASONS = {
     returns_gradients: "a gradient that is in .grad",
     returns_a_weight: "what optimizer.step()",
     returns_a_view: "what optimizer.step()",
+    leaves_a_weight_as_gradient: "optimizer.step()",
     forgets_its_state: "assigns to what it reads",
     reads_by_the_library: "state or the settings of an optimiser",
     hooks_its_weight: "it registers a hook",

@@ -52,6 +52,8 @@ def refused(reasons: list[str]) -> Iterator[None]:
         if not reason or _is_for_the_library(frame, function.__name__ if event == "c_call" else ""):
             return
         reasons.append(reason)
+        if event == "c_call" and function.__name__ in ("__exit__", "release"):
+            return  # of a lock, which has to be free for the function's lines
         raises: Any = frame if event == "c_call" else frame.f_back
         own = raises.f_trace
 

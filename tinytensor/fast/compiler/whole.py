@@ -199,7 +199,7 @@ class Whole:
             behind = set(reachable([node_of(results[i], self.name)]))
             self.leads[i] = [node in behind for node in own]
         computed = {x for _, x in self.gradients}
-        if self.actions and (self.with_node or any(self._is_seen(x) for x in self.results)):
+        if self.actions and (self.with_node or any(map(self._is_seen, [*self.results, *computed]))):
             raise NotRecorded("it returns what optimizer.step() or clip_grad_norm_() changes, or a graph")
         if any(x in computed for x in self.results):
             raise NotRecorded("it returns a gradient that is in .grad as well")
