@@ -2,10 +2,10 @@
 
     python benchmarks/by_hand.py [--programs gpt,cnn] [--threads 2] [--rounds 5] [--compiled] [--switched-on]
 
-Our side computes them through `tinytensor.torch`, after a plain import, with `tt.speed_up()`, or with the
-step given to `tt.compile`. A ratio (below 1: ours
-is faster) is the median over interleaved rounds of wall-clock time; both sides begin with the same weights, and the
-losses of the first steps are compared. A third side computes a step's matrix products alone, with NumPy.
+Our side computes them through `tinytensor.torch`, after a plain import, with `tt.speed_up()`, or with the step given to
+`tt.compile`. A ratio (below 1: ours is faster) is the median over interleaved rounds of wall-clock time; both sides
+begin with the same weights, and the losses of the first steps are compared. A third side computes a step's matrix
+products alone, with NumPy.
 
 - `mlp`, `cnn`: 784-256-256-10 with batch 64, and two convolutions with batch norm, on images of 28 x 28.
 - `char lstm`: a letter at a time through `nn.LSTMCell`; `lstm`: 40 steps of `nn.LSTM`.

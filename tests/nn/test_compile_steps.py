@@ -27,10 +27,11 @@ def a_model():
     return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3))
 
 
-def first(model, optimizer, x, y):
+def first(model, optimizer, x, y, between=lambda: None):
     optimizer.zero_grad()
     loss = F.cross_entropy(model(x), y)
     loss.backward()
+    between()
     optimizer.step()
     return loss
 
@@ -52,12 +53,7 @@ def in_place(model, optimizer, x, y):
 
 
 def clipped(model, optimizer, x, y):
-    optimizer.zero_grad()
-    loss = F.cross_entropy(model(x), y)
-    loss.backward()
-    nn.utils.clip_grad_norm_(model.parameters(), 0.1)
-    optimizer.step()
-    return loss
+    return first(model, optimizer, x, y, lambda: nn.utils.clip_grad_norm_(model.parameters(), 0.1))
 
 
 def by_closure(model, optimizer, x, y):
@@ -252,21 +248,13 @@ def with_a_graph_left(model, optimizer, x, y):
 
 
 def limited(model, optimizer, x, y):
-    optimizer.zero_grad()
-    loss = F.cross_entropy(model(x), y)
-    loss.backward()
-    nn.utils.clip_grad_value_(model.parameters(), 0.001)
-    optimizer.step()
-    return loss
+    return first(model, optimizer, x, y, lambda: nn.utils.clip_grad_value_(model.parameters(), 0.001))
 
 
 def clipped_by_a_tensor(model, optimizer, x, y):
-    optimizer.zero_grad()
-    loss = F.cross_entropy(model(x), y)
-    loss.backward()
-    nn.utils.clip_grad_norm_(model.parameters(), max_norm=tt.max(x) * 0.01)
-    optimizer.step()
-    return loss
+    return first(
+        model, optimizer, x, y, lambda: nn.utils.clip_grad_norm_(model.parameters(), max_norm=tt.max(x) * 0.01)
+    )
 
 
 OTHER = tt.ones(8).requires_grad_()
@@ -275,12 +263,7 @@ OTHER = tt.ones(8).requires_grad_()
 def clipped_elsewhere(model, optimizer, x, y):
     if OTHER.grad is None:
         OTHER.grad = tt.ones(8)
-    optimizer.zero_grad()
-    loss = F.cross_entropy(model(x), y)
-    loss.backward()
-    nn.utils.clip_grad_norm_([*model.parameters(), OTHER], 0.1)
-    optimizer.step()
-    return loss
+    return first(model, optimizer, x, y, lambda: nn.utils.clip_grad_norm_([*model.parameters(), OTHER], 0.1))
 
 
 def returns_gradients(model, optimizer, x, y):

@@ -203,7 +203,7 @@ def _fill(whole: Whole, tensors: Sequence[Tensor], arrays: Sequence[Any]) -> dic
         for i, place in due:
             tensors[i]._node.grad = None if place is None else wrap(arrays[place], None)  # type: ignore[union-attr]
 
-    forgotten = {i: tensors[i].grad for _, due, *_ in whole.actions for i, _ in due}
+    former = {i: tensors[i].grad for _, due, *_ in whole.actions for i, _ in due}
     fill([(i, place) for i, place in whole.filled if place is not None])
     for how, due, more, out in whole.actions:
         read = [tensors[i] for i, _ in due]
@@ -214,7 +214,7 @@ def _fill(whole: Whole, tensors: Sequence[Tensor], arrays: Sequence[Any]) -> dic
             with no_grad(), np.errstate(all="ignore"):
                 states, groups = how.state, how.param_groups
                 how._step_by_formula([kind(x, states.get(x, {}), groups[i]) for x, (kind, i) in zip(read, more)])
-    for i, gradient in forgotten.items():
+    for i, gradient in former.items():
         tensors[i]._node.grad = gradient  # type: ignore[union-attr]
     fill(whole.filled)
     return found
