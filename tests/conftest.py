@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from .engine_room import room
-from .marks import is_repetition
+from .marks import is_repetition, is_slow
 from .processes import no_graphviz_here, no_pdf_here, skip_for_graphviz
 
 ROOT = Path(__file__).parents[1]
@@ -82,6 +82,9 @@ def skipping_what_is_missing(item):
 def pytest_collection_modifyitems(config, items):
     path, repeat = config.getoption("--leave-out"), config.getoption("--all")
     passed = set(Path(path).read_text(encoding="utf-8").splitlines()) if path else set()
+    for item in items:
+        if is_slow(item.nodeid):
+            item.add_marker(pytest.mark.slow)
     left = [
         item
         for item in items

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
-REPETITIONS = [
-    line
-    for line in Path(__file__).with_name("repetitions.txt").read_text(encoding="utf-8").splitlines()
-    if line and not line.startswith("#")
-]
-is_repetition = re.compile("|".join(REPETITIONS)).search
+
+def patterns(file):
+    lines = Path(__file__).with_name(file).read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+REPETITIONS, SLOW = patterns("repetitions.txt"), patterns("slow.txt")
+is_repetition, is_slow = re.compile("|".join(REPETITIONS)).search, re.compile("|".join(SLOW)).search
 
 
 def slow_after(count, values):

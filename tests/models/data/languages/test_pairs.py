@@ -73,10 +73,11 @@ def test_an_unknown_pair_is_refused():
 
 
 @pytest.mark.slow
-def test_one_translation_each_and_no_word_outside_the_vocabulary():
-    """200,000 meanings: what English says in the same words, French and Korean say in the same words as well."""
+def test_one_translation_each_and_no_word_outside_the_vocabulary(request):
+    """50,000 meanings, with --all 200,000: what English says in the same words, the others say in the same words."""
+    count = 200_000 if request.config.getoption("--all") else 50_000
     speaker, translations, trained = Speaker("uniqueness"), {}, Counter()
-    for _ in range(200_000):
+    for _ in range(count):
         meaning = speaker.meaning()
         source, *targets = (
             tuple([word.text for word in language.say(meaning)]) for language in (english, french, korean)
@@ -89,7 +90,7 @@ def test_one_translation_each_and_no_word_outside_the_vocabulary():
             trained.update(targets[1])
     known = set().union(*(language.vocabulary() for language in (english, french, korean)))
     assert set(trained) == known  # every word, though a combination it is in may be held out
-    assert len(translations) > 180_000
+    assert len(translations) > 0.9 * count
 
 
 def test_lengths(some_pairs):
