@@ -377,6 +377,69 @@ def test_a_schedule_outside_changes_the_rate_without_another_program():
     assert whole.why_not is None
 
 
+class WithSchedule:
+    """As users write trainers: the model, the optimiser and the schedule in one object."""
+
+    def __init__(self, kind=optim.lr_scheduler.StepLR):
+        self.model = a_model()
+        self.optimizer = optim.SGD(self.model.parameters(), lr=0.05, momentum=0.9)
+        self.schedule = kind(self.optimizer, 1, 0.5)
+
+    def step(self, x, y):
+        return first(self.model, self.optimizer, x, y)
+
+    def reading(self, x, y):
+        return first(self.model, self.optimizer, x, y) * self.schedule.get_last_lr()[0]
+
+    def stepping(self, x, y):
+        loss = first(self.model, self.optimizer, x, y)
+        self.schedule.step()
+        return loss
+
+
+class OwnSchedule(optim.lr_scheduler.LRScheduler):
+    """A user's own, whose attributes are others in each step."""
+
+    def __init__(self, optimizer, every, factor):
+        self.history = [(every, factor)]
+        super().__init__(optimizer)
+
+    def get_lr(self):
+        self.history = [*self.history, self.last_epoch]
+        return [rate * self.history[0][1] ** self.last_epoch for rate in self.base_lrs]
+
+
+@pytest.mark.parametrize("kind", [optim.lr_scheduler.StepLR, OwnSchedule])
+def test_an_object_that_holds_a_schedule_needs_no_program_for_each_step(kind):
+    losses = []
+    for compiles in (False, True):
+        owner = WithSchedule(kind)
+        step = tt.compile(owner.step) if compiles else owner.step
+        losses.append([])
+        for x, y in batches(6):
+            losses[-1].append(step(x, y).item())
+            owner.schedule.step()
+    assert len(step.programs.programs) == 2
+    assert step.why_not is None
+    assert type(owner.schedule) is kind
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["reading", "stepping"])
+def test_a_schedule_within_a_step_is_no_constant(name):
+    losses = []
+    for compiles in (False, True):
+        owner = WithSchedule()
+        step = getattr(owner, name)
+        step = tt.compile(step) if compiles else step
+        losses.append([])
+        for x, y in batches(6):
+            losses[-1].append(step(x, y).item())
+            owner.schedule.step()
+    assert "a learning rate schedule" in step.why_not
+    assert losses[1] == losses[0]
+
+
 def test_backward_through_an_argument_goes_on_behind_it():
     layer, w = nn.Linear(3, 3), tt.ones(3).requires_grad_()
     compiled = tt.compile(lambda x: tt.sum(layer(x)).backward())

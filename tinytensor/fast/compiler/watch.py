@@ -78,6 +78,22 @@ for _name in (
     setattr(Unread, _name, Unread.guarded(_name))
 
 
+@functools.cache
+def _closed(kind: Any) -> Any:
+    """The type of a learning rate schedule while this thread records: reading it or changing it is refused."""
+
+    def guarded(self: Any, name: str, *value: Any) -> Any:
+        if name != "__class__" and _recording.get(id(self)) == threading.get_ident():
+            raise NotRecorded("it reads or changes a learning rate schedule; call its step() outside")
+        return (kind.__setattr__ if value else kind.__getattribute__)(self, name, *value)
+
+    return type(kind.__name__, (kind,), {"__slots__": (), "__getattribute__": guarded, "__setattr__": guarded})
+
+
+_recording: dict[int, int] = {}
+"""By the id of a schedule the thread that records."""
+
+
 class Watched:
     """The things that a function reaches, as they are.
 
@@ -101,6 +117,7 @@ class Watched:
         self._classes: list[type] = []
         self._functions: list[FunctionType] = []
         self.optimizers: list[Any] = []
+        self._schedules: list[Any] = []
         self.identified: list[Any] = []
         self._seen: dict[int, tuple[int, Any]] = {}
         try:
@@ -176,7 +193,10 @@ class Watched:
 
     @contextmanager
     def unread(self) -> Iterator[None]:
-        """Refuse lines that read or change an optimiser's state or settings, which are not watched."""
+        """Refuse lines that read or change an optimiser's state or settings, or a schedule: they are not watched."""
+        schedules: list[tuple[Any, Any]] = [
+            (thing, type(thing)) for thing in self._schedules if id(thing) not in _recording
+        ]
         former = [{name: vars(thing)[name] for name in UNREAD} for thing in self.optimizers]
         guards = []
         for thing in self.optimizers:
@@ -185,9 +205,15 @@ class Watched:
             groups = tuple([Unread(group, codes, i) for i, group in enumerate(thing.param_groups)])
             guards.append({"state": Unread(thing.state, codes), "param_groups": groups})
             vars(thing).update(guards[-1])
+        for thing, kind in schedules:
+            _recording[id(thing)] = threading.get_ident()
+            thing.__class__ = _closed(kind)
         try:
             yield
         finally:
+            for thing, kind in schedules:
+                del _recording[id(thing)]
+                thing.__class__ = kind
             self.replaced = any(
                 vars(t).get(k) is not v for t, own in zip(self.optimizers, guards) for k, v in own.items()
             )
@@ -264,6 +290,9 @@ class Watched:
             self._names += [(group, "params") for group in thing.param_groups]
             yield from (type(thing), *[value for name, value in own.items() if name not in UNREAD])
             yield from [group["params"] for group in thing.param_groups]
+        elif hasattr(type(thing), "_take_in_new_groups"):  # a schedule, whose numbers are other ones after each step
+            self._schedules.append(thing)
+            yield type(thing)
         elif not isinstance(thing, (ModuleType, CodeType)):
             own = getattr(thing, "__dict__", None)
             if type(own) is dict:
