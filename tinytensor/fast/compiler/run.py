@@ -122,10 +122,14 @@ class View:
 
     def __init__(self, line: Line) -> None:
         self.line, self.result, (self.source,), self.options = line, line.result, line.operands, line.options
-        self.function = getattr(names, line.name)
+        self.method: Any = {"reshape": np.ndarray.reshape, "permute_dims": np.ndarray.transpose}.get(line.name)
+        self.function, (self.option,) = getattr(names, line.name), self.options.values()
 
     def run(self, there: dict[Recorded, Any]) -> None:
-        there[self.result] = np.asarray(self.function(there[self.source], **self.options))  # of a 0-d array a scalar
+        if self.method:
+            there[self.result] = self.method(there[self.source], self.option)
+        else:
+            there[self.result] = np.asarray(self.function(there[self.source], self.option))  # of a 0-d array a scalar
 
 
 class Call:
@@ -133,11 +137,15 @@ class Call:
 
     def __init__(self, line: Line) -> None:
         self.line, self.result = line, line.result
+        self.is_flat = {*line.operands} == {x for x in line.arguments if type(x) is Recorded}
 
     def run(self, there: dict[Recorded, Any]) -> None:
         """Compute it from the arrays that are there, and put it there."""
         line = self.line
-        arguments, options = (_filled(value, there) for value in (line.arguments, line.options))
+        if self.is_flat:
+            arguments, options = [there[x] if type(x) is Recorded else x for x in line.arguments], line.options
+        else:
+            arguments, options = (_filled(value, there) for value in (line.arguments, line.options))
         if line.name in REDUCTIONS:
             found = getattr(names, line.name)(*arguments, **options, keepdims=True)
         elif line.name in SCANS:

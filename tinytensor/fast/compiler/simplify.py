@@ -58,6 +58,17 @@ def _permute_dims(x: Recorded, axes: tuple[int, ...]) -> Any:
     return NAMES.matmul(NAMES.permute_dims(b, axes), NAMES.permute_dims(a, axes))
 
 
+def _reshape(x: Recorded, shape: tuple[int, ...]) -> Any:
+    """One shape after another: the last one, unless the first is a copy in another order."""
+    line = x.tape.makers.get(x)
+    if line is None or line.name != "reshape":
+        return None
+    (source,) = line.operands
+    made = x.tape.makers.get(source)
+    is_copied = made is not None and made.name in ("broadcast_to", "flip", "getitem", "part", "permute_dims")
+    return NAMES.reshape(source, shape) if shape == source.shape or not is_copied else None
+
+
 def _add(a: Any, b: Any) -> Any:
     """Two parts of one array, each with zeros around it: both written into one array."""
     made = [x.tape.makers.get(x) for x in (a, b) if isinstance(x, Recorded)]
@@ -85,4 +96,6 @@ def _rows_of_a_table(parts: Sequence[Any], shape: tuple[int, ...]) -> Any:
     return NAMES.scatter(rows, (ids,), shape)
 
 
-RULES: dict[str, Callable[..., Any]] = {"add": _add, "matmul": _matmul, "permute_dims": _permute_dims, "sum": _sum}
+RULES: dict[str, Callable[..., Any]] = {
+    "add": _add, "matmul": _matmul, "permute_dims": _permute_dims, "reshape": _reshape, "sum": _sum,
+}  # fmt: skip
