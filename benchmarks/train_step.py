@@ -24,6 +24,7 @@ median over rounds. Peers:
     compile   eager through torch.compile, which needs a C++ compiler; memory kept. On a GPU mode="reduce-overhead"
     graphed   hand through torch.cuda.make_graphed_callables: its forward and its backward pass are CUDA graphs
     floor     only the step's matrix products, by NumPy, with results allocated before
+    whole     ours, with the whole step given to `tt.compile` instead of the fast paths for known layers; CPU
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ WORKLOADS = {
     "m30k": Workload(256, 8, 3, 1024, 128, 16, 8000, 2),
     "base": Workload(512, 8, 6, 2048, 16, 32, 8000, 2),
 }
-PEERS = ("eager", "kept", "hand", "bf16", "compile", "graphed", "floor")
+PEERS = ("eager", "kept", "hand", "bf16", "compile", "graphed", "floor", "whole")
 APART, HALF_APART = 1e-3, 2e-2  # the largest difference of the losses, in float32 and in float16
 SETTLED = 1.5  # seconds of steps before the timed ones: ours only takes cores that were free for a second
 SETTLED_ON_GPU, MORE_ON_GPU = 0.3, 5  # the same on a GPU; and the factor for the steps of a round, which are shorter
@@ -95,6 +96,7 @@ def ours(
     half: bool = False,
     medium: bool = False,
     state: Any = None,
+    whole: bool = False,
 ) -> tuple[Callable[[int], list[float]], Any]:
     checkout = Checkout(folder)
     tt, nn, F = checkout.tt, checkout.nn, checkout.nn.functional
@@ -116,7 +118,7 @@ def ours(
 
     tokens = int((target_out != 0).sum().item())
     rows = [slice(None)]
-    if not plain and nn.parallel.worth_splitting(model.parameters(), tokens):
+    if not plain and not whole and nn.parallel.worth_splitting(model.parameters(), tokens):
         rows = [slice(None, w.batch // 2), slice(w.batch // 2, None)]
     halves = [(source[part], target_in[part], target_out[part].reshape(-1)) for part in rows]
 
@@ -145,9 +147,20 @@ def ours(
         scaler.update()
         return loss.detach()
 
+    def written(*ids):
+        optimizer.zero_grad()
+        loss = share(*ids)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    at_once = tt.compile(written) if whole else at_once
+
     def step():
         if half:
             return half_step()
+        if whole:
+            return at_once(*halves[0])
         optimizer.zero_grad()
         if at_once is not None:
             loss = at_once(*halves[0])
@@ -320,12 +333,12 @@ def floor(w: Workload) -> tuple[Callable[[int], list[float]], Any]:
 def start(name: str, w: Workload, arguments: argparse.Namespace, state: Any = None) -> Side:
     """The process of a side, which starts from the given weights."""
     threads = arguments.threads
-    if name in ("ours", "other"):
-        folder = ROOT if name == "ours" else arguments.against
+    if name in ("ours", "other", "whole"):
+        folder = arguments.against if name == "other" else ROOT
         environment = {} if arguments.plain else interleaved.ours(threads)
         given = folder, w, arguments.dropout, arguments.device, arguments.plain, arguments.half
-        given += (arguments.medium and name == "ours",)
-        return Side(ours, environment, *given, state)
+        given += (arguments.medium and name != "other",)
+        return Side(ours, environment, *given, state, name == "whole")
     if name == "floor":
         return Side(floor, {} if arguments.plain else interleaved.numpy(threads), w)
     environment = {} if arguments.plain else interleaved.torch(threads)
@@ -404,12 +417,14 @@ def main() -> None:
         refuse("--half is for --device gpu: processors multiply float16 slowly")
     if "graphed" in (arguments.peers or ()) and torch_device(arguments.device) != "cuda":
         refuse("--peers graphed is for --device gpu: it records CUDA graphs")
+    if "whole" in (arguments.peers or ()) and arguments.device == "gpu":
+        refuse("--peers whole is for the CPU, where tt.compile runs programs")
     if arguments.against and arguments.peers:
         refuse("--against compares with that checkout alone, so it takes no --peers")
     if not arguments.plain and not arguments.threads:
         arguments.threads = 2
     chosen = ["other"] if arguments.against else arguments.peers or ["eager"]
-    if set(chosen) - {"other", "floor"}:
+    if set(chosen) - {"other", "floor", "whole"}:
         require_torch()
     print(f"{'':6} {'side':8} {'ms a step':>9}   {'ours takes, of it':22} {'peak MiB':>8}")
     results = {name: compare(name, arguments, chosen) for name in arguments.workloads}
