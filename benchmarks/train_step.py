@@ -154,19 +154,16 @@ def ours(
         optimizer.step()
         return loss
 
-    at_once = tt.compile(written) if whole else at_once
+    written = tt.compile(written) if whole else written
 
     def step():
         if half:
             return half_step()
-        if whole:
-            return at_once(*halves[0])
+        if plain or whole:
+            return written(*halves[0]).detach()
         optimizer.zero_grad()
         if at_once is not None:
             loss = at_once(*halves[0])
-        elif plain:
-            loss = share(*halves[0])
-            loss.backward()
         else:
             loss = nn.parallel.backward_of_sum([partial(share, *half) for half in halves], model.parameters())
         optimizer.step()

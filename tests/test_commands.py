@@ -50,7 +50,7 @@ SMALLER = {  # the sizes that a script gets, in place of its own or of those tha
     "benchmarks/live_page.py": "--keys 2",
     "benchmarks/op_overhead.py": "--rounds 1 --anyway",
     "benchmarks/ops.py": "--rows elu,softmax --rounds 1",
-    "benchmarks/optimizer_step.py": "--workloads copy --kinds adam --rounds 1 --anyway",
+    "benchmarks/optimizer_step.py": "--workloads copy --kinds adam,rmsprop,clip --rounds 1 --anyway",
     "benchmarks/parity.py": "--shapes small --dtypes float32",
     "benchmarks/plain_loop.py": "--workloads copy --rounds 1 --anyway",
     "benchmarks/profile_step.py": "--workload copy --steps 1",

@@ -121,15 +121,18 @@ class View:
     """A line whose result is a view of its operand, or a copy in another order."""
 
     def __init__(self, line: Line) -> None:
-        self.line, self.result, (self.source,), self.options = line, line.result, line.operands, line.options
-        self.method: Any = {"reshape": np.ndarray.reshape, "permute_dims": np.ndarray.transpose}.get(line.name)
-        self.function, (self.option,) = getattr(names, line.name), self.options.values()
+        self.line, self.result, (self.source,), (self.option,) = line, line.result, line.operands, line.options.values()
+        self.function = SHAPES[line.name]
 
     def run(self, there: dict[Recorded, Any]) -> None:
-        if self.method:
-            there[self.result] = self.method(there[self.source], self.option)
-        else:
-            there[self.result] = np.asarray(self.function(there[self.source], self.option))  # of a 0-d array a scalar
+        there[self.result] = self.function(there[self.source], self.option)
+
+
+SHAPES: dict[str, Any] = {
+    "flip": lambda x, axis: np.asarray(names.flip(x, axis)),  # of a 0-d array NumPy's is a scalar
+    "permute_dims": np.ndarray.transpose,
+    "reshape": np.ndarray.reshape,
+}
 
 
 class Call:
